@@ -34,10 +34,11 @@ def apply(
     writer = _Writer(connection)
     for graph in drop:
         writer.drop(graph)
+    writer.note_lengths(leaves)
     writer.put(remove=_by_graph(remove), add=_by_graph(add))
-    writer.put_lengths(leaves)
     writer.settle()
-    text_index.keep_up(connection)
+    if writer.has_new_turns:
+        text_index.keep_up(connection)
 
 
 def copy_turns(
@@ -77,11 +78,10 @@ class _Session:
 
     def __init__(self, iri: str, session_id: str, row: tuple[Any, ...]) -> None:
         self.iri, self.id = iri, session_id
-        self.number, self.live, self.starts_at, own_turns, principal, self.odd = row
+        self.number, self.live, self.starts_at, own_turns, principal, self.odd, self.last = row
+        """`last` is no less than the greatest index of a turn before this change."""
         self.principal: str = principal or ""
         self.end: int = self.starts_at + own_turns
-        self.last: int | None = None
-        """The greatest index of a turn before this change, once it was asked for."""
         self.recount = False
         """Whether its sums are to be made anew."""
         self.changed = False
@@ -106,11 +106,15 @@ class _Writer:
         """Kinds that may have lost their last turn."""
         self._bare: set[int] = set()
         """Sessions of which nothing may be left."""
+        self._lengths: dict[str, int] = {}
+        """How long the log says by now that transcripts are, as far as that is not written yet."""
+        self.has_new_turns = False
 
     def put(self, *, remove: dict[str, list[Quad]], add: dict[str, list[Quad]]) -> None:
         """Bring in quads, by graph."""
         self._put_catalog(remove.pop(_CATALOG, ()), add.pop(_CATALOG, ()))
-        for graph in sorted(filter(iris.is_session, {**remove, **add}), key=self._age):
+        graphs = list(filter(iris.is_session, {**remove, **add}))
+        for graph in sorted(graphs, key=self._age) if len(graphs) > 1 else graphs:
             self._put_graph(graph, remove.get(graph, ()), add.get(graph, ()))
 
     def _age(self, graph: str) -> tuple[int, str]:
@@ -165,16 +169,15 @@ class _Writer:
         """Return a session; a row is made for one of which the catalog says nothing."""
         if iri not in self._sessions:
             session_id = iris.session_id(iri)
-            asked = "SELECT number, live, starts_at, own_turns, principal, odd FROM sessions WHERE id = ?"
-            row = self._db.execute(asked, (session_id,)).fetchone()
+            row = self._db.execute(_TOUCHED, (session_id,)).fetchone()
             if row is None:
                 self._db.execute("INSERT INTO sessions (id, tie) VALUES (?, ?)", (session_id, tie(session_id)))
-                row = self._db.execute(asked, (session_id,)).fetchone()
+                row = self._db.execute(_TOUCHED, (session_id,)).fetchone()
             self._sessions[iri] = _Session(iri, session_id, row)
         return self._sessions[iri]
 
-    def put_lengths(self, lines: Iterable[str]) -> None:
-        """Note how long the log says that transcripts are: none may be read that is shorter."""
+    def note_lengths(self, lines: Iterable[str]) -> None:
+        """Note how long the log says that transcripts are: none may be read that is shorter. `settle` writes it."""
         for line in lines:
             fields = line.split(" ")
             if (
@@ -183,9 +186,7 @@ class _Writer:
                 and fields[2].isdecimal()
                 and iris.is_session(fields[1])
             ):
-                length = int(fields[2]) if fields[0] == "turns" else 0
-                number = self._session(fields[1]).number
-                self._db.execute("UPDATE sessions SET recorded = ? WHERE number = ?", (length, number))
+                self._lengths[fields[1]] = int(fields[2]) if fields[0] == "turns" else 0
 
     # --- turns
 
@@ -226,9 +227,6 @@ class _Writer:
         """Return the number and the row of a turn; 0 and None for a new one."""
         name = turn.rpartition("/")[2].partition("-")[0]
         place = int(name) if name.isdecimal() and len(name) < _DIGITS else -1
-        if session.last is None:
-            last = self._db.execute("SELECT max(place) FROM turns WHERE session = ?", (session.number,)).fetchone()[0]
-            session.last = -1 if last is None else last
         if place > session.last and not session.odd:
             return 0, None
         for number, row in self._rows(session, "session = ? AND place = ?", session.number, place):
@@ -249,7 +247,8 @@ class _Writer:
         return [(row[0], row_codec.read_turn_row(session.iri, row[1:])) for row in rows]
 
     def _insert(self, session: _Session, rows: Sequence[TurnRow]) -> None:
-        (last,) = self._db.execute(text_index.LAST).fetchone()
+        last, has_copies = self._db.execute(_NEWEST).fetchone()
+        self.has_new_turns = True
         self._db.executemany(
             "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [self._values(number, session, row) for number, row in enumerate(rows, last + 1)],
@@ -257,7 +256,7 @@ class _Writer:
         for number, row in enumerate(rows, last + 1):
             if row.calls:
                 self._put_calls(session, number, row)
-        self._note_copies(rows)
+        self._note_copies(rows, has_copies=has_copies)
         start = rows[0].place
         are_next = [row.place for row in rows] == list(range(start, start + len(rows))) and start == session.end
         if session.recount or not are_next or any(row.flags & ODD for row in rows):
@@ -268,7 +267,7 @@ class _Writer:
         prompts = ((prompt, row.place) for row in rows if (prompt := _prompt(*row.kind, row.text)))
         first, place = next(prompts, (None, None))
         told = {"turns": len(rows), "latest": latest, "number": session.number, "prompt": first, "place": place}
-        self._db.execute(_GROW, told)
+        self._db.execute(_GROW, told | {"recorded": self._lengths.pop(session.iri, None)})
 
     def _values(self, number: int, session: _Session, row: TurnRow) -> tuple[Any, ...]:
         return turn_values(number, session.number, self._kind(row.kind), row)
@@ -332,10 +331,9 @@ class _Writer:
 
     # --- what is made of these
 
-    def _note_copies(self, rows: Iterable[TurnRow]) -> None:
-        """Note the turns of which there are copies."""
+    def _note_copies(self, rows: Iterable[TurnRow], *, has_copies: bool | None = None) -> None:
+        """Note the turns of which there are copies; `has_copies` tells, if it is known, whether there are any at all."""
         asked = "SELECT EXISTS (SELECT 1 FROM turns WHERE flags & 1 AND digest = ?)"
-        has_copies: bool | None = None
         for row in rows:
             if not row.flags & COPY:
                 if has_copies is None:
@@ -346,6 +344,8 @@ class _Writer:
 
     def settle(self) -> None:
         """Make anew the sums of sessions, and let one of the calls and copies under a digest count."""
+        lengths = [(length, self._session(iri).number) for iri, length in self._lengths.items()]
+        self._db.executemany("UPDATE sessions SET recorded = ? WHERE number = ?", lengths)
         for session in self._sessions.values():
             if session.changed:
                 self._turns.update(each for (each,) in self._db.execute(_COPIED, (session.number,)))
@@ -416,11 +416,18 @@ _ASKED: Final = (
     "SELECT t.place, t.text, k.form FROM turns t JOIN kinds k ON k.number = t.kind JOIN sessions s ON s.number = t.session"
     " WHERE t.session = ? AND t.place >= s.starts_at AND k.role = 'user' ORDER BY t.place, t.number"
 )
+_TOUCHED: Final = (
+    "SELECT number, live, starts_at, own_turns, principal, odd,"
+    " (SELECT ifnull(max(place), -1) FROM turns WHERE session = sessions.number) FROM sessions WHERE id = ?"
+)
+_NEWEST: Final = f"SELECT ({text_index.LAST}), EXISTS (SELECT 1 FROM turns WHERE flags & 1)"
+"""The number of the last turn that there ever was, and whether any turn is a copy."""
 _GROW: Final = """
 UPDATE sessions SET own_turns = own_turns + :turns, by_turns = starts_at + own_turns + :turns,
   activity = coalesce(max(activity, :latest), activity, :latest),
   by_activity = coalesce(max(activity, :latest), activity, :latest, by_created),
-  prompt = ifnull(prompt, :prompt), prompt_at = iif(prompt IS NULL, :place, prompt_at)
+  prompt = ifnull(prompt, :prompt), prompt_at = iif(prompt IS NULL, :place, prompt_at),
+  recorded = ifnull(:recorded, recorded)
 WHERE number = :number"""
 """Of turns that were added at the end; `max` of NULL and a number is NULL."""
 _COPIED: Final = "SELECT digest FROM turns WHERE session = ? AND digest IN (SELECT digest FROM turns WHERE flags & 1)"

@@ -30,11 +30,20 @@ _EVERYTHING: Final = (None, None, None, None)
 def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) -> None:
     """Bring in one commit, and first those before it that are missing: what the log calls in each commit's transaction."""
     with _in_words():
-        catch_up(connection, number - 1)
+        if not _moves(connection, number):
+            catch_up(connection, number - 1)
+            connection.execute("UPDATE rows_at SET number = ?", (number,))
         if change is not None:
             drop = change.record.drop
             row_writer.apply(connection, remove=change.remove, add=change.add, drop=drop, leaves=change.lines)
-        connection.execute("UPDATE rows_at SET number = ?", (number,))
+
+
+def _moves(connection: sqlite3.Connection, number: int) -> bool:
+    """Note that the rows hold a record, if they hold all before it; return whether they do."""
+    with suppress(sqlite3.OperationalError):
+        moved = connection.execute("UPDATE rows_at SET number = ? WHERE number = ?", (number, number - 1))
+        return moved.rowcount == 1
+    return False
 
 
 @contextmanager

@@ -58,7 +58,7 @@ _ROWS: Final = (
 
 def keep_up(connection: sqlite3.Connection) -> None:
     """Index the texts that wait, where there are so many."""
-    (last,), (indexed,) = connection.execute(LAST).fetchone(), connection.execute(INDEXED).fetchone()
+    last, indexed = connection.execute(f"SELECT ({LAST}), ({INDEXED})").fetchone()
     while last - indexed >= WAITING:
         shard = (indexed + 1) >> _SHARD
         until = min(last, (shard + 1 << _SHARD) - 1)
