@@ -162,7 +162,8 @@ class Unpacked:
         """Tell whether this row comes next after the row with a number and digest."""
         row = self.row
         original = row.body_digest or self.body_digest
-        return row.number == number + 1 and row.digest == _chained(digest, row, self.leaves_digest, original)
+        parts = self.leaves_digest + original
+        return row.number == number + 1 and row.digest == _chained(digest, row.number, row.commit_id, row.flags, parts)
 
     @property
     def is_whole(self) -> bool:
@@ -174,8 +175,8 @@ def row_of(record: CommitRecord, commit_id: str, number: int, previous: bytes) -
     """Return the row of a record after the row with the digest `previous`."""
     payload, leaves, rest = _payload(record)
     flags = record.flags & (ERASES | REWRITES)
-    made = Row(number, commit_id, flags, b"", _pack(payload), b"", b"")
-    return replace(made, digest=_chained(previous, made, _digest(leaves), _digest(rest)))
+    digest = _chained(previous, number, commit_id, flags, _digest(leaves) + _digest(rest))
+    return Row(number, commit_id, flags, b"", _pack(payload), b"", digest)
 
 
 def rewritten(unpacked: Unpacked, record: CommitRecord) -> Row:
@@ -232,11 +233,13 @@ def lines_packed(body: bytes) -> tuple[str, ...]:
     return lines_of(payload[_PARTS.size : wanted])
 
 
+_PACKERS: Final = [zlib.compressobj(1, zlib.DEFLATED, *sizes, zdict=_DICTIONARY) for sizes in (_SMALL, _GREAT)]
+"""Fresh packers, to be copied: that takes less than making one."""
+
+
 def _pack(body: bytes) -> bytes:
     """Compress a body. Of a small one most of the work would be to make room for looking back 32 kB."""
-    packing = zlib.compressobj(
-        1, zlib.DEFLATED, *(_SMALL if len(body) <= 1 << _SMALL[0] else _GREAT), zdict=_DICTIONARY
-    )
+    packing = _PACKERS[len(body) > 1 << _SMALL[0]].copy()
     return packing.compress(body) + packing.flush()
 
 
@@ -248,9 +251,9 @@ def _unpack(body: bytes) -> bytes:
     return payload
 
 
-def _chained(previous: bytes, row: Row, leaves: bytes, body: bytes) -> bytes:
-    head = f"{row.number} {row.commit_id} {row.flags} ".encode()
-    return _digest(previous + head + leaves + body)
+def _chained(previous: bytes, number: int, commit_id: str, flags: int, parts: bytes) -> bytes:
+    """Return the digest of a record; `parts` are the digests of its leaves and of the rest of it."""
+    return _digest(previous + f"{number} {commit_id} {flags} ".encode() + parts)
 
 
 def _digest(data: bytes) -> bytes:
