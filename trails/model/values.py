@@ -42,7 +42,7 @@ Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 class Value(BaseModel):
     """A frozen value; fields cannot be assigned."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     if not TYPE_CHECKING:  # type checkers know the fields
 
