@@ -170,8 +170,40 @@ def test_an_input_that_leaves_the_history_is_a_fork_and_so_is_another_answer(sto
     assert len(store.load("otel:C")) == 4
 
 
+def test_a_fork_is_made_from_the_session_that_has_the_turns_however_often_a_history_is_left(store: Repository) -> None:
+    app = _app(SimpleSpanProcessor(TrailsSpanExporter(store)))
+    app.chat([HI], [HELLO])
+    app.chat([HI, HELLO, HOW], [FINE])
+    app.chat([HI, HELLO, ASK], [CALL])
+    app.chat([HI, HELLO, ASK, CALL, RESULT], [FINE])
+    app.chat([HI, HELLO, ASK, CALL, _result("c1", "rain")], [HELLO])
+    app.chat([HI, HELLO, _text("user", "Bye")], [FINE])
+    placed = {
+        _turns(store, record.id)[-2][1]: (record.parent_session_id, record.forked_at_index) for record in store.list()
+    }
+    asked = next(record.id for record in store.list() if _turns(store, record.id)[-2][1] == "snow")
+    assert placed == {
+        "How are you?": (None, None), "snow": ("otel:C", 2), "rain": (asked, 4), "Bye": ("otel:C", 2),
+    }  # fmt: skip
+
+
+def test_a_history_that_is_left_more_often_than_forks_are_deep_is_kept(store: Repository) -> None:
+    app = _app(SimpleSpanProcessor(TrailsSpanExporter(store)))
+    history: list[Json] = []
+    for number in range(36):
+        history = [*history, _text("user", f"{number}")]
+        app.chat(history, [_text("assistant", "no")])
+        app.chat(history, [_text("assistant", f"answer {number}")])
+        history.append(_text("assistant", f"answer {number}"))
+    held = [[str(turn.content) for turn in store.load(record.id)] for record in store.list(limit=200)]
+    wanted = [words for number in range(36) for words in (f"{number}", f"answer {number}")]
+    assert [each for each in held if each[-1] == "answer 35"] == [wanted]
+    assert store.verify().ok
+
+
 def test_a_program_that_cuts_its_history_goes_on_in_one_session(store: Repository) -> None:
-    app, history = _app(SimpleSpanProcessor(TrailsSpanExporter(store))), []
+    app = _app(SimpleSpanProcessor(TrailsSpanExporter(store)))
+    history: list[Json] = []
     for number in range(10):
         history.append(_text("user", f"question {number}"))
         app.chat([_text("system", "Be kind"), *history[-5:]], [_text("assistant", f"answer {number}")])
@@ -323,10 +355,12 @@ def test_an_agents_span_that_repeats_what_is_below_makes_no_turn_and_one_that_sa
     with _live(store) as app:
         with app.span("invoke_agent", gen_ai__conversation__id="C", **own):
             app.chat([_text("system", "Be kind"), HI], [HELLO])
+            app.flush()  # type: ignore[attr-defined]
         with app.span("invoke_agent", gen_ai__conversation__id="D", **own):
             pass
     assert _turns(store, "otel:C") == [("system", "Be kind"), ("user", "Hi"), ("assistant", "Hello")]
     assert _turns(store, "otel:D") == [("user", "Hi"), ("assistant", "Fine")]
+    assert _ids(store) == {"otel:C", "otel:D"}
 
 
 @pytest.mark.parametrize("is_live", [True, False])
@@ -431,6 +465,7 @@ def test_a_store_that_fails_costs_the_program_nothing_and_all_is_stored_later(
 ) -> None:
     exporter = TrailsSpanExporter(store)
     first, second = _ended(lambda app: app.chat([HI], [HELLO])), _ended(lambda app: app.chat([HI, HELLO, HOW], [FINE]))
+    third = _ended(lambda app: app.chat([HI, HELLO, HOW, FINE, ASK], [CALL]))
 
     def fail(_: object) -> None:
         raise OSError("the disk is full")
@@ -443,8 +478,11 @@ def test_a_store_that_fails_costs_the_program_nothing_and_all_is_stored_later(
     assert len(store) == 0
     assert exporter.export(second) is SpanExportResult.SUCCESS
     assert exporter.export(first) is SpanExportResult.SUCCESS
-    assert len(store.load("otel:C")) == 4
-    assert len(store) == 1
+    with monkeypatch.context() as broken:
+        broken.setattr("trails.session.batch.commit_together", lambda *_: fail(None))
+        assert exporter.export(third) is SpanExportResult.FAILURE
+    assert exporter.export(third) is SpanExportResult.SUCCESS
+    assert (len(store), len(store.load("otel:C"))) == (1, 6)
 
 
 def test_a_store_that_is_closed_makes_an_export_fail_and_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -166,6 +166,7 @@ def test_openinferences_of_anthropic(store: Repository, providers: dict[str, Any
     providers.pop("logger_provider")
     _record("openinference.instrumentation.anthropic", "AnthropicInstrumentor", providers, _ask_claude)
     _check(store, _CHAT, "claude-x", inputs=[12, 14])
+    assert store.load("otel:oslo")[2].content == [{"type": "text", "text": "Let me see."}]
 
 
 @pytest.mark.filterwarnings("ignore:Support for class-based:DeprecationWarning")  # of the instrumentation
