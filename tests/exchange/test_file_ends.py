@@ -14,7 +14,7 @@ import pytest
 
 import trails
 from tests.exchange.test_growing import contents, imported
-from tests.support.live_transcripts import claude_records, write_records
+from tests.support.live_transcripts import claude_records, codex_header, codex_records, write_records
 from trails import Repository
 from trails.exchange import formats
 from trails.exchange.recording import file_end, growth
@@ -91,6 +91,33 @@ def test_a_file_that_was_read_in_ends_is_as_if_it_came_whole(
         assert store.verify().ok
     assert found == imported(file, file.read_bytes(), final=False)
     assert len(whole_reads) < 10
+
+
+THREAD = "0199a213-81c0-7800-8aa1-bbab2a035a53"
+
+
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+def test_a_rollout_of_codex_that_was_read_in_ends_is_as_if_it_came_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_reads: list[list[str]], *, is_rolled_back: bool
+) -> None:
+    monkeypatch.setattr(file_end, "OVERLAP", 8)
+    chance, records = random.Random(31), [codex_header(THREAD), *codex_records(THREAD, 40)]
+    if is_rolled_back:
+        back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 2}}
+        records[201:201] = [{"timestamp": records[200]["timestamp"], **back}]
+    file = tmp_path / "agents" / f"rollout-2026-05-01T10-00-00-{THREAD}.jsonl"
+    file.parent.mkdir()
+    with trails.open(":memory:") as store:
+        watcher, at = Watcher(store, [file.parent], settle=FOR_EVER), 0
+        while at < len(records):
+            step = chance.randint(1, 25)
+            write_records(file, records[at : at + step])
+            at += step
+            looked(watcher, file)
+        found = contents(store)
+        assert store.verify().ok
+    assert found == imported(file, file.read_bytes(), final=False)
+    assert len(whole_reads) < 12
 
 
 def test_a_long_file_comes_in_parts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +52,46 @@ def write_records(file: Path, records: list[dict[str, Any]]) -> None:
     with file.open("ab", buffering=0) as out:
         for record in records:
             out.write(json.dumps(record).encode() + b"\n")
+
+
+def codex_records(thread: str, turns: int, *, start: int = 0) -> list[dict[str, Any]]:
+    """Lines of a rollout of Codex, after its header: turns of a question, a call, its output and an answer."""
+    return [line for number in range(start, start + turns) for line in _codex_turn(thread, number)]
+
+
+def codex_header(thread: str) -> dict[str, Any]:
+    """The first line of a rollout."""
+    return _codex_line(
+        0, 0, "session_meta", {"id": thread, "timestamp": "2026-05-01T10:00:00.000Z", "cwd": "/home/alice"}
+    )
+
+
+def _codex_line(turn: int, place: int, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+    when = datetime(2026, 5, 1, 10, tzinfo=UTC) + timedelta(seconds=turn, milliseconds=place)
+    return {
+        "timestamp": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "type": kind,
+        "payload": payload,
+    }
+
+
+def _codex_turn(thread: str, turn: int) -> list[dict[str, Any]]:
+    usage = {"input_tokens": 10 + turn, "cached_input_tokens": 0, "output_tokens": 4, "total_tokens": 14 + turn}
+    call = f"call-{turn}"
+    told = [
+        ("event_msg", {"type": "task_started", "turn_id": f"{turn}"}),
+        ("turn_context", {"cwd": "/home/alice", "model": f"m-{turn // 10}"}),
+        ("response_item", _codex_message("user", "input_text", f"Question {turn}")),
+        ("event_msg", {"type": "user_message", "message": f"Question {turn}"}),
+        ("response_item", {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": call}),
+        ("response_item", {"type": "function_call_output", "call_id": call, "output": f"file-{turn}"}),
+        ("response_item", _codex_message("assistant", "output_text", f"Answer {turn} of {thread}")),
+        ("event_msg", {"type": "agent_message", "message": f"Answer {turn} of {thread}"}),
+        ("event_msg", {"type": "token_count", "info": {"last_token_usage": usage}}),
+        ("event_msg", {"type": "task_complete", "turn_id": f"{turn}"}),
+    ]
+    return [_codex_line(turn, place, kind, payload) for place, (kind, payload) in enumerate(told)]
+
+
+def _codex_message(role: str, kind: str, text: str) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}

@@ -20,8 +20,9 @@ from trails.exchange.coding_agents import atif, claude_code, cline, codex, copil
 from trails.exchange.containers import Database, Tables, has_tables
 from trails.exchange.json_files import Json
 from trails.exchange.openclaw import pi_session_file
-from trails.exchange.source_transcript import Transcript, group_files
+from trails.exchange.source_transcript import SourceTurn, Transcript, group_files
 from trails.exchange.traces import inspect_log, langfuse, otlp, step_traces
+from trails.model.values import Turn
 
 HEAD_BYTES: Final = 1 << 16
 """Bytes of a file that tell its format."""
@@ -41,12 +42,16 @@ class PartRules:
 
     begins: Callable[[Json, Json | None], bool]
     """Whether reading can begin at a record; it is called with the record and the last one before it."""
-    before: Callable[[Json, Mapping[str, Any]], Json]
-    """Returns the record to read in the place of all that comes before one, given the stored session's metadata."""
-    session: Callable[[Json], str | None]
-    """Returns the id of the session, in the source, that a record is of."""
+    session: Callable[[Json, Path], str | None]
+    """Returns the id of the session, in the source, that a record of a file is of; None if it does not tell."""
+    before: Callable[[Json, str, Mapping[str, Any]], Json]
+    """Returns the record to read in the place of all before one, given that id and the stored session's metadata."""
     misfits: tuple[str, ...] = ()
     """Words of the notes which say that the end alone does not tell enough."""
+    never: tuple[bytes, ...] = ()
+    """Words of records that change what came before: a part with one of them does not tell enough."""
+    align: Callable[[Sequence[SourceTurn], Sequence[Turn]], Sequence[SourceTurn] | None] | None = None
+    """Gives turns of a part the ids that they have in the whole file, by the stored turns that they begin with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,11 +102,20 @@ _FORMATS: Final = (
         claude_code.companions,
         claude_code.groups,
         owner=claude_code.owner,
-        parts=PartRules(claude_code.begins_part, claude_code.before_part, claude_code.session_of, claude_code.MISFITS),
+        parts=PartRules(claude_code.begins_part, claude_code.session_of, claude_code.before_part, claude_code.MISFITS),
         reasons=claude_code.REASONS,
     ),
     Format("pi", pi_session_file.sniff, pi_session_file.parse),
-    Format("codex", codex.sniff, codex.parse, codex.companions, codex.groups),
+    Format(
+        "codex",
+        codex.sniff,
+        codex.parse,
+        codex.companions,
+        codex.groups,
+        parts=PartRules(
+            codex.begins_part, codex.session_of, codex.before_part, never=codex.CHANGING, align=codex.align_part
+        ),
+    ),
     Format("copilot-cli", copilot.sniff, copilot.parse, groups=one_by_one),
     Format(gemini.SOURCE, gemini.sniff, gemini.parse, groups=gemini.groups),
     Format(chatgpt.SOURCE, chatgpt.sniff, chatgpt.parse, groups=one_by_one, holds=chatgpt.holds),

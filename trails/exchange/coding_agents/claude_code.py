@@ -83,14 +83,14 @@ def begins_part(record: Json, before: Json | None) -> bool:
     return record.get("type") == "assistant" and own is not None and before.get("type") == "user"
 
 
-def before_part(record: Json, meta: Mapping[str, Any]) -> Json:
+def before_part(record: Json, _: str, meta: Mapping[str, Any]) -> Json:
     """Return a record that makes no turn and stands for all before a record: its id, and what the session repeats."""
     kept = {key: record[key] for key in ("sessionId", "agentId", "isSidechain", "timestamp") if key in record}
     common = {key: meta[key] for key in claude_code_records.COMMON if key in meta}
     return {"type": "progress", "uuid": record["parentUuid"], "parentUuid": None, **kept, **common}
 
 
-def session_of(record: Json) -> str | None:
+def session_of(record: Json, _: Path) -> str | None:
     """Return the id of the session, or of the sub-agent, that a record is of."""
     session, agent = as_text(record.get("sessionId")), as_text(record.get("agentId"))
     if record.get("isSidechain") is not True or session is None:

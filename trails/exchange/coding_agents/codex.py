@@ -19,7 +19,8 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,9 @@ from trails.exchange import format_detection, json_files
 from trails.exchange.coding_agents.codex_items import ITEMS, Thread
 from trails.exchange.json_files import Json, as_object, as_text, value_at, without_keys, without_null
 from trails.exchange.record_checks import Reading, combine_files
-from trails.exchange.source_transcript import SourceSession, Transcript, group_files
+from trails.exchange.source_transcript import SourceSession, SourceTurn, Transcript, group_files
 from trails.exchange.source_values import parse_time, valid_name
+from trails.model.values import Turn
 
 SOURCE: Final = "codex"
 _AGENT_THREADS: Final = {"subagent", "review", "guardian", "guardian_review"}
@@ -102,6 +104,45 @@ def _ids_in_name(name: str) -> tuple[str | None, str | None]:
     """Return the id of the thread that a file's name has, and the one of the file if a reverted thread goes on in it."""
     named = ROLLOUT_NAME.fullmatch(re.split(r"[/\\]", name)[-1])
     return (named[1], named[2]) if named else (None, None)
+
+
+CHANGING: Final = (b'"thread_rolled_back"', b'"session_meta"')
+"""Words of records that change what came before them: the end of a file that has one does not tell enough."""
+
+
+def begins_part(record: Json, before: Json | None) -> bool:
+    """Tell whether the end of a rollout can be read from a record on: the context of a turn, which names its model."""
+    return before is not None and record.get("type") == "turn_context" and isinstance(record.get("payload"), dict)
+
+
+def session_of(_: Json, path: Path) -> str | None:
+    """Return the thread of a rollout by its name; None if a reverted thread goes on in it."""
+    thread, continued = _ids_in_name(path.name)
+    return None if continued else thread
+
+
+def before_part(record: Json, thread: str, _: Mapping[str, Any]) -> Json:
+    """Return a header to read in the place of all before a record."""
+    return {"timestamp": record.get("timestamp"), "type": "session_meta", "payload": {"id": thread}}
+
+
+def align_part(path: Sequence[SourceTurn], stored: Sequence[Turn]) -> list[SourceTurn] | None:
+    """Return turns of a part with the ids that they have in the whole rollout; None if the stored turns do not say them.
+
+    An id is a turn's place. The stored turns end with those that the part begins with, told by their roles and times.
+    """
+    for shared in range(min(len(path), len(stored)), 0, -1):
+        same = stored[-shared:]
+        if all(turn.role == each.role and turn.time == each.time for turn, each in zip(same, path, strict=False)):
+            _, _, generation = same[-1].source_ids[0].partition("~")
+            behind = f"~{generation}" if generation else ""
+            new = [f"item-{same[0].index + at}{behind}" for at in range(shared, len(path))]
+            ids = [*(turn.source_ids[0] for turn in same), *new]
+            return [
+                replace(turn, pieces=(replace(turn.pieces[0], source_id=each),))
+                for turn, each in zip(path, ids, strict=True)
+            ]
+    return None
 
 
 def groups(files: Sequence[Path]) -> Iterable[Sequence[Path]]:

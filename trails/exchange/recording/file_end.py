@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,10 +94,10 @@ def _read_lines(file: BinaryIO, start: int, size: int | None) -> bytes:
         size *= 4
 
 
-def with_record_before(part: Lines, rules: PartRules, meta: dict[str, Any]) -> bytes:
+def with_record_before(part: Lines, rules: PartRules, source_id: str, meta: Mapping[str, Any]) -> bytes:
     """Return the lines of a part behind a record that stands for all before them."""
     assert part.first is not None  # noqa: S101 - of ends alone
-    return json_line(rules.before(part.first, meta)) + part.data
+    return json_line(rules.before(part.first, source_id, meta)) + part.data
 
 
 def _beginning(file: BinaryIO, rules: PartRules, offset: int) -> tuple[int, Json] | None:

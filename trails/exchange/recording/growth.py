@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,13 +14,14 @@ from typing import Final
 from trails.exchange.file_import import RESTED, FileImport
 from trails.exchange.formats import Format, PartRules
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import Growing, PartMisfitError, begin_import, imported_id, merge
+from trails.exchange.merge import Growing, PartMisfitError, begin_import, imported_id, merge, stored_family
 from trails.exchange.recording import file_end, transcript_files
 from trails.exchange.recording.file_end import Lines
 from trails.exchange.recording.file_state import FileRead
-from trails.exchange.source_transcript import ImportReport, Problem, Transcript
+from trails.exchange.source_transcript import ImportReport, Problem, SourceTurn, Transcript
 from trails.history import import_records
 from trails.history.import_records import ImportedFiles
+from trails.model.values import Turn
 from trails.session import Repository
 
 SETTLE: Final = 0.8
@@ -167,15 +168,17 @@ def _record_end(
     if rules is None:
         raise PartMisfitError
     part = file_end.read_end(path, rules, known.offset, known.line, known.check)
-    source_id = None if part is None or part.first is None else rules.session(part.first)
-    if part is None or source_id is None:
+    source_id = None if part is None or part.first is None else rules.session(part.first, Path(path))
+    if part is None or source_id is None or any(word in part.data for word in rules.never):
         raise PartMisfitError
     session_id, workspace = imported_id(form.name, source_id), how.repository.workspace
     if session_id not in how.repository:
         raise PartMisfitError
     meta = how.repository.record(session_id).meta
-    read = form.read([(path, file_end.with_record_before(part, rules, dict(meta)))])
+    read = form.read([(path, file_end.with_record_before(part, rules, source_id, meta))])
     transcript = _as_part(read, source_id, rules, part, known.line)
+    if rules.align is not None:
+        transcript = _aligned(how.repository, transcript, rules.align)
     began = begin_import(how.repository, form.name, how.by)
     files = {}
     if not import_records.was_just_recorded(workspace.store, session_id, datetime.now(UTC)):
@@ -204,3 +207,19 @@ def _as_part(read: Transcript, source_id: str, rules: PartRules, part: Lines, li
         Problem(each.line + moved, each.reason, each.text) for each in read.problems if each.line + moved > line
     )
     return replace(read, sessions=(replace(read.sessions[0], is_part=True),), problems=problems, notes=())
+
+
+def _aligned(
+    repository: Repository,
+    transcript: Transcript,
+    align: Callable[[Sequence[SourceTurn], Sequence[Turn]], Sequence[SourceTurn] | None],
+) -> Transcript:
+    """Return what the end of a file says, with the ids that its turns have in the whole file."""
+    session = transcript.sessions[0]
+    path = session.paths[0]
+    for each in stored_family(repository.store, session.source, session.id):
+        aligned = align(path, repository.load(each, last=len(path)).tail(len(path)))
+        if aligned is not None:
+            paths = (tuple(aligned), *session.paths[1:])
+            return replace(transcript, sessions=(replace(session, paths=paths),))
+    raise PartMisfitError
