@@ -105,12 +105,11 @@ class TrailsHistoryProvider(HistoryProvider):
         """
         given = list(messages)
 
-        def save() -> None:
-            known = self._read(session_id, max(2 * len(given), 8))
-            self._history(session_id).extend([_new_message(each) for each in filter_new_messages(known, given)])
+        def new(known: list[StoredMessage]) -> list[NewMessage]:
+            return [_new_message(each) for each in filter_new_messages([_message(each) for each in known], given)]
 
         if given:
-            await self._store.run(save)
+            await self._store.run(lambda: self._history(session_id).add(new, max(2 * len(given), 8)))
 
     async def fork(self, session_id: str, new_session_id: str, at: int | None = None) -> None:
         """Let another session begin with the first `at` messages of one, or with all; nothing is copied."""

@@ -6,7 +6,7 @@ Taking messages back, and saving a history that was rewritten, moves the ref; wh
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trails.adapters import message_turns, opened_store
@@ -49,32 +49,39 @@ class MessageHistory:
 
     def checkout(self) -> Checkout:
         """Return the ref as it is stored by now, to be read."""
-        made = self._checkout
-        if made is None:
-            made = self._checkout = self._store.repository.checkout(self.ref, create=True, **self._fields)
-        else:
-            made.refresh()
-        return made
+        main = self._main()
+        main.refresh()
+        return main
+
+    def _main(self) -> Checkout:
+        """Return the ref as it was last seen: `update` refreshes it."""
+        if self._checkout is None:
+            self._checkout = self._store.repository.checkout(self.ref, create=True, **self._fields)
+        return self._checkout
 
     # --- reading
 
     def read(self, newest: int | None = None) -> list[StoredMessage]:
         """Return the messages, the oldest first: the `newest` ones, or all."""
-        main = self.checkout()
+        return self._read(self.checkout(), newest)
+
+    def _read(self, main: Checkout, newest: int | None) -> list[StoredMessage]:
         if newest is None:
             records = list(message_turns.read_records(main.turns))
         else:
             records = message_turns.last_records(main.tail, len(main), newest)
-        return [StoredMessage(self._exact(main, each), each.turns) for each in records]
-
-    def _exact(self, main: Checkout, record: Record) -> bytes | None:
-        return None if record.exact is None else main.session.payload(record.exact)
+        payload = self._store.repository.payload
+        return [StoredMessage(None if each.exact is None else payload(each.exact), each.turns) for each in records]
 
     # --- writing
 
     def extend(self, messages: Sequence[NewMessage]) -> None:
         """Store messages behind those there are by then, in one commit."""
-        self.checkout().update(lambda main: _append(main, messages))
+        self._main().update(lambda main: _append(main, messages))
+
+    def add(self, choose: Callable[[list[StoredMessage]], Sequence[NewMessage]], newest: int) -> None:
+        """Store the messages that a function chooses, which sees the `newest` ones that are there by then, in one commit."""
+        self._main().update(lambda main: _append(main, choose(self._read(main, newest))))
 
     def save(self, messages: Sequence[NewMessage]) -> int:
         """Let the history be these messages, in one commit; return how many are new.
@@ -93,7 +100,7 @@ class MessageHistory:
             _append(main, messages[known:])
             return len(messages) - known
 
-        return self.checkout().update(change)
+        return self._main().update(change)
 
     def rewind(self, count: int) -> None:
         """Take all messages back from an index on."""
@@ -105,12 +112,12 @@ class MessageHistory:
             if count < len(records):
                 main.rewind(records[count].turns[0].index)
 
-        self.checkout().update(change)
+        self._main().update(change)
 
     def clear(self) -> None:
         """Take all messages back."""
         if len(self.checkout()):
-            self.checkout().update(lambda main: main.clear())
+            self._main().update(lambda main: main.clear())
 
     def fork(self, name: str, at: int | None = None) -> None:
         """Make another history that begins with the first `at` messages of this one, or with all; nothing is copied."""
