@@ -14,7 +14,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import InvalidInput, Repository
+from trails import InvalidInput, Repository, StoreLocked
 from trails.history.lookup import names
 from trails.rows.store_rows import rows_number
 from trails.store import Change, EmbeddedStore
@@ -257,3 +257,19 @@ def test_an_engine_whose_files_go_is_made_anew_within_a_commit_and_an_erasure(
             with store.erasing():
                 store.commit(Change(remove=[quad(2)]))
             assert not any(b"urn:s2" in each.unpack().record.add for each in store.commits.home.tail(0))
+
+
+@pytest.mark.parametrize(("patience", "is_opened"), [(20.0, True), (0.0, False)])
+def test_a_store_that_another_process_is_making_is_waited_for(tmp_path: Path, patience: float, is_opened: bool) -> None:
+    place = tmp_path / "s"
+    place.mkdir()
+    with closing(sqlite3.connect(place / "trails.db", check_same_thread=False)) as other:
+        other.execute("BEGIN EXCLUSIVE")  # as whoever turns a new file into one with a write-ahead log
+        done = threading.Timer(0.2, other.rollback)
+        done.start()
+        if is_opened:
+            SqliteHome(place / "trails.db", create=True, patience=patience).close()
+        else:
+            with pytest.raises(StoreLocked):
+                SqliteHome(place / "trails.db", create=True, patience=patience)
+        done.join()

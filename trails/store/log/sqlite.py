@@ -160,8 +160,7 @@ class SqliteHome:
         raise AssertionError("the last mode returns or raises")
 
     def _tuned(self, made: sqlite3.Connection) -> sqlite3.Connection:
-        (mode,) = made.execute("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
+        if self._journal_mode(made) != "wal":
             made.close()
             raise StoreFailed(
                 f"the store {self.location} cannot be opened: its file system has no shared memory for SQLite"
@@ -170,6 +169,20 @@ class SqliteHome:
         made.execute("PRAGMA secure_delete = ON")
         made.execute("PRAGMA wal_autocheckpoint = 2000")
         return made
+
+    def _journal_mode(self, made: sqlite3.Connection) -> str:
+        """Have a write-ahead log if that is possible, and return the mode: SQLite itself waits for no other that makes it."""
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                (mode,) = made.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if "locked" not in f"{error}" or time.monotonic() >= until:
+                    made.close()
+                    raise
+                time.sleep(0.005)
+            else:
+                return str(mode)
 
     def _has_tables(self) -> bool:
         found = self._writer.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trails_stores'").fetchone()
