@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.adapters.writers import CLAUDE_KEY as KEY
+from tests.adapters.writers import kill_one, run_together, write_entries
 from tests.support.machines import Size
 from trails import Repository
 from trails.adapters.claude_agent_sdk import TrailsSessionStore
@@ -28,7 +25,6 @@ from trails.errors import InvalidInput, SessionNotFound
 from trails.exchange.file_import import import_bytes
 
 pytestmark = pytest.mark.any_store
-KEY: Any = {"project_key": "-home-ada", "session_id": "s1"}
 AGENT: Any = {**KEY, "subpath": "subagents/agent-docs"}
 SAMPLE = Path(trails.__file__).parent / "_samples" / "release-plan.jsonl"
 
@@ -281,34 +277,11 @@ def test_eight_threads_lose_nothing_and_double_nothing(store: Repository) -> Non
     assert sorted(ids) == sorted([f"{w}-{n}" for w in range(8) for n in range(10)] + [f"shared-{n}" for n in range(10)])
 
 
-_WRITER = """
-import asyncio, sys, trails
-from trails.adapters.claude_agent_sdk import TrailsSessionStore
-place, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-key = {"project_key": "-home-ada", "session_id": "s1"}
-with trails.open(place) as store:
-    claude = TrailsSessionStore(store)
-    for number in range(count):
-        message = {"role": "user", "content": "a"}
-        batch = [{"type": "user", "uuid": f"{name}-{number}", "message": message} for name in (writer, "shared")]
-        asyncio.run(claude.append(key, batch))
-        print(number, flush=True)
-"""
-
-
-def _start_writer(place: Path, writer: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _WRITER, str(place), writer, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.slow
 def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     place, writers, count = tmp_path / "store.trails", 8, 20
     trails.open(place, create=True).close()
-    running = [_start_writer(place, str(writer), count) for writer in range(writers)]
-    for process in running:
-        process.communicate()
-    assert [process.returncode for process in running] == [0] * writers
+    run_together(write_entries, place, writers, count)
     with trails.open(place) as store:
         ids = [each["uuid"] for each in _Plain(store).load(KEY)]
         assert store.verify().ok
@@ -319,24 +292,19 @@ def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path
 def test_a_kill_leaves_each_append_done_or_not_begun(tmp_path: Path, size: Size) -> None:
     place, chance = tmp_path / "store.trails", random.Random(31)
     trails.open(place, create=True).close()
-    done = 0
-    for round_ in range(200 if size == "long" else 10):
-        process = _start_writer(place, f"r{round_}", 1000)
-        assert process.stdout is not None
-        for _ in range(chance.randrange(1, 8)):
-            process.stdout.readline()
-            done += 1
-        time.sleep(chance.random() * 0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        done += len(process.communicate()[0].splitlines())
+    wanted: list[str] = []
+    for round_ in range(200 if size == "long" else 20):
+        said = kill_one(write_entries, place, f"r{round_}", chance)
+        wanted += [text for _, text in said]
+        with trails.open(place) as store:
+            ids = [each["uuid"] for each in _Plain(store).load(KEY)]
+        own = [each for each in ids if each.startswith("r")]
+        assert own in (wanted, [*wanted, f"r{round_}-{len(said)}"])
+        assert len(set(ids)) == len(ids)
+        assert {f"shared-{each.partition('-')[2]}" for each in own} == {*ids} - {*own}
+        wanted = own
     with trails.open(place) as store:
-        ids = [each["uuid"] for each in _Plain(store).load(KEY)]
         assert store.verify().ok
-    own = [each for each in ids if each.startswith("r")]
-    assert len(set(ids)) == len(ids)
-    assert done <= len(own) <= done + round_ + 1
-    for each in own:  # both entries of a batch are there
-        assert f"shared-{each.partition('-')[2]}" in ids
 
 
 def test_a_transcript_that_was_read_before_shows_what_others_did_since(store: Repository) -> None:
@@ -353,3 +321,16 @@ def test_a_transcript_that_was_read_before_shows_what_others_did_since(store: Re
     assert other.load(KEY) is None
     other.append(KEY, [_prompt("u1", "anew")])
     assert [each["message"]["content"] for each in one.load(KEY)] == ["anew"]
+
+
+def test_a_text_that_is_redacted_wherever_it_stands_leaves_the_rest_of_the_entries(store: Repository) -> None:
+    claude = _Plain(store)
+    kept = _prompt("u1", "Look", toolUseResult={"stdout": "the key 123456", "stderr": "fine"})
+    odd = _prompt("u2", "Half \ud83d", toolUseResult={"stdout": "the key 123456"})
+    claude.append(KEY, [kept, odd, _prompt("u3", "Go on")])
+    store.redact_matching("123456")
+    first, second, third = claude.load(KEY)
+    assert first == _prompt("u1", "Look", toolUseResult={"stdout": "redacted", "stderr": "fine"})
+    assert (second["uuid"], second["sessionId"]) == ("u2", "s1")
+    assert third == _prompt("u3", "Go on")
+    assert store.verify().ok

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +30,7 @@ from openai.types.responses.response_function_web_search import ActionSearch
 from openai.types.responses.response_reasoning_item import Summary
 
 import trails
+from tests.adapters.writers import kill_one, run_together, write_items
 from tests.support.machines import Size
 from trails import Repository
 from trails.adapters.openai_agents import TrailsSession
@@ -330,66 +326,37 @@ def test_eight_threads_lose_nothing_and_double_nothing(store: Repository) -> Non
     assert sorted(popped) == sorted(texts)
 
 
-_WRITER = """
-import asyncio, sys, trails
-from trails.adapters.openai_agents import TrailsSession
-place, writer, count, pops = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "pop"
-with trails.open(place) as store:
-    session = TrailsSession("chat", store)
-    for number in range(count):
-        if pops and number % 2:
-            print("-", asyncio.run(session.pop_item())["content"], flush=True)
-        else:
-            text = f"{writer}-{number}"
-            asyncio.run(session.add_items([{"role": "user", "content": text}]))
-            print("+", text, flush=True)
-"""
-
-
-def _start_writer(place: Path, writer: str, count: int, kind: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _WRITER, str(place), writer, str(count), kind]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["add", "pop"])
-def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("pops", [False, True])
+def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path, pops: bool) -> None:
     place, writers, count = tmp_path / "store.trails", 8, 20
     trails.open(place, create=True).close()
-    running = [_start_writer(place, str(writer), count, kind) for writer in range(writers)]
-    lines = [line.split() for process in running for line in process.communicate()[0].splitlines()]
-    assert [process.returncode for process in running] == [0] * writers
-    added, popped = ([text for sign, text in lines if sign == wanted] for wanted in "+-")
+    said = run_together(write_items, place, writers, count, pops=pops)
     with trails.open(place) as store:
         left = [item["content"] for item in run(TrailsSession("chat", store).get_items())]
         assert store.verify().ok
-    assert sorted([*left, *popped]) == sorted(added)
+    popped = [text for sign, text in said if sign == "-"]
+    assert len(popped) == (writers * count // 2 if pops else 0)
+    assert sorted([*left, *popped]) == sorted(text for sign, text in said if sign == "+")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["add", "pop"])
-def test_a_kill_leaves_each_call_done_or_not_begun(tmp_path: Path, size: Size, kind: str) -> None:
+@pytest.mark.parametrize("pops", [False, True])
+def test_a_kill_leaves_each_call_done_or_not_begun(tmp_path: Path, size: Size, pops: bool) -> None:
     place, chance = tmp_path / "store.trails", random.Random(31)
     trails.open(place, create=True).close()
-    for round_ in range(200 if size == "long" else 10):
-        with trails.open(place) as store:
-            before = [item["content"] for item in run(TrailsSession("chat", store).get_items())]
-        process = _start_writer(place, f"r{round_}", 1000, kind)
-        assert process.stdout is not None
-        told = [process.stdout.readline() for _ in range(chance.randrange(1, 8))]
-        time.sleep(chance.random() * 0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        told += process.communicate()[0].splitlines()
-        for number, line in enumerate(told):
-            sign, text = line.split()
+    before: list[str] = []
+    for round_ in range(200 if size == "long" else 20):
+        said = kill_one(write_items, place, f"r{round_}", chance, pops=pops)
+        for sign, text in said:
             if sign == "+":
                 before.append(text)
             else:
-                assert before.pop() == text, (round_, number)
+                assert before.pop() == text
         with trails.open(place) as store:
             after = [item["content"] for item in run(TrailsSession("chat", store).get_items())]
-        next_text = f"r{round_}-{len(told)}"
-        assert after in (before, [*before, next_text], before[:-1])
+        assert after in (before, [*before, f"r{round_}-{len(said)}"], before[:-1] if pops else before)
+        before = after
     with trails.open(place) as store:
         assert store.verify().ok
 
@@ -432,4 +399,19 @@ def test_deleting_a_session_deletes_what_was_ever_added(store: Repository) -> No
     assert (run(session.get_items()), run(session.list_branches()), len(store)) == ([], ["main"], 1)
     run(session.add_items([_user("anew")]))
     assert (run(session.get_items()), run(other.get_items())) == ([_user("anew")], [_user("kept")])
+    assert store.verify().ok
+
+
+def test_a_text_that_is_redacted_wherever_it_stands_leaves_the_rest_of_the_items(store: Repository) -> None:
+    session = TrailsSession("chat", store)
+    items: Any = [
+        {"role": "user", "content": "Hi", "note": "the key 123456"},
+        {"role": "user", "content": "Half \ud83d", "note": "the key 123456"},
+        _user("Go on"),
+    ]
+    run(session.add_items(items))
+    store.redact_matching("123456")
+    first, second, third = run(session.get_items())
+    assert (first, third) == ({"role": "user", "content": "Hi", "note": "redacted"}, _user("Go on"))
+    assert (second["role"], "123456" in json.dumps(second)) == ("user", False)
     assert store.verify().ok

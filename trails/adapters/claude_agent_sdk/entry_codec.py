@@ -207,12 +207,13 @@ def entries_of(turns: Iterable[Turn], session_id: str, own_id: str) -> list[dict
         kept = _kept(turn)
         if not kept or "stored" in kept:
             end_batch()
-        found = list(_restored(turn, kept["entries"])) if kept else [(0, {})]
         if not kept:
-            entries.append(_substitute(turn, next((each for each in reversed(entries) if uuid_of(each)), {})))
+            before: Entry = next((each for each in reversed(entries) if uuid_of(each)), {})
+            entries.append(_substitute(turn, before, session_id))
         else:
             inherited = turn.session_id != own_id
-            batch += [(at, _renamed(entry, session_id) if inherited else entry) for at, entry in found]
+            restored = _restored(turn, kept["entries"], session_id)
+            batch += [(at, _renamed(entry, session_id) if inherited else entry) for at, entry in restored]
     end_batch()
     return entries
 
@@ -225,12 +226,15 @@ def _kept(turn: Turn) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _restored(turn: Turn, kept: Sequence[Sequence[Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _restored(turn: Turn, kept: Sequence[Sequence[Any]], session_id: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield a turn's entries with their places, their contents put back."""
     used = 0
     for place, entry, *mark in kept:
         if isinstance(entry, str):
-            yield place, json.loads(entry)
+            try:
+                yield place, json.loads(entry)
+            except ValueError:  # a text in it was redacted, and with it all of it
+                yield place, _substitute(turn, {}, session_id)
             continue
         if mark:
             content: Any = turn.content
@@ -246,15 +250,15 @@ def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:
     return entry | {"sessionId": session_id} if "sessionId" in entry else entry
 
 
-def _substitute(turn: Turn, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry for a turn that has none."""
+def _substitute(turn: Turn, before: Mapping[str, Any], session_id: str) -> dict[str, Any]:
+    """Return an entry for a turn that has none, after the entry before it."""
     shown = anthropic_messages(None, messages_of(turn))["messages"]
     role = "assistant" if turn.role == "assistant" else "user"
     content = next((each["content"] for each in shown if each["role"] == role), "")
     return {
         "parentUuid": uuid_of(before),
         "isSidechain": before.get("isSidechain", False),
-        "sessionId": before.get("sessionId"),
+        "sessionId": session_id,
         "type": role,
         "message": {"role": role, "content": content},
         "uuid": turn.source_ids[0] if turn.source_ids else str(uuid5(NAMESPACE_OID, turn.iri)),

@@ -91,7 +91,10 @@ def items_of(turn: Turn) -> list[dict[str, Any]]:
     if kept is None:
         return [_plain_item(turn)] if _is_plain(turn) else list(_others(turn))
     if isinstance(kept, str):
-        return [json.loads(kept)]
+        try:
+            return [json.loads(kept)]
+        except ValueError:  # a text in it was redacted, and with it all of it
+            return list(_others(turn))
     if kept is True:
         return [turn.content[0]]
     return [kept | {"content": turn.content}]
