@@ -34,6 +34,7 @@ from trails.adapters.opentelemetry import (
     find_turn,
     in_conversation,
     in_session,
+    open_traces,
     span_meta,
     turn_attributes,
     turn_link,
@@ -419,6 +420,32 @@ def test_a_flush_and_a_shutdown_store_what_waits(store: Repository) -> None:
     exporter.shutdown()
     assert exporter.export(_ended(lambda app: app.chat([HI], [FINE]))) is SpanExportResult.FAILURE
     assert len(store) == 1
+
+
+def test_if_too_many_spans_wait_the_oldest_are_stored_before_their_trace_ends(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_traces, "MOST_WAITING", 2)
+    app = _app(SimpleSpanProcessor(TrailsSpanExporter(store)))
+    with app.span("invoke_agent"):
+        app.chat([HI], [HELLO])
+        app.chat([HI, HELLO, HOW], [FINE])
+        assert len(store) == 0
+        app.chat([HI, HELLO, HOW, FINE, ASK], [CALL])
+        assert len(store.load("otel:C")) == 6
+
+
+def test_a_trace_that_never_ends_is_remembered_in_part(store: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_traces, "MOST_OUTLINES", 5)
+    exporter = TrailsSpanExporter(store)
+    app = _app(TrailsSpanProcessor(exporter, schedule_delay_millis=3_600_000), SimpleSpanProcessor(exporter))
+    with app.span("invoke_agent", gen_ai__conversation__id="C") as top:
+        for number in range(20):
+            app.chat([_text("user", f"{number}")], [HELLO])
+        (trace,) = (exporter.open_traces._traces[f"{top.get_span_context().trace_id:032x}"],)
+        assert (len(trace.outlines), len(trace.waiting)) == (5, 0)
+    exporter.shutdown()
+    assert len(store) == 20
 
 
 def test_what_comes_after_the_end_of_its_trace_is_stored_at_once(store: Repository) -> None:

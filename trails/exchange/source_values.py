@@ -16,6 +16,8 @@ from trails.model import validation
 
 def valid_name(value: object) -> str | None:
     """Return a value if it is a valid name, else None."""
+    if not isinstance(value, str):
+        return None
     try:
         return validation.name(value, "name")
     except InvalidInput:

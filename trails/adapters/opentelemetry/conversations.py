@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from trails.errors import ForkDepthExceeded
+from trails.errors import ForkDepthExceeded, InvalidInput, SessionNotFound
 from trails.exchange import record_checks
 from trails.exchange.merge import branch_id, imported_id, stored_family
 from trails.exchange.source_transcript import SourceTurn
@@ -98,33 +98,44 @@ class Conversations:
         above, shared = _owner(path)
         parent = next((home for home in homes if home.path is above), homes[0] if homes else None)
         if parent is None:
-            made = self._store.create(
-                id=self._free_id(imported_id(SOURCE, session.id)),
-                agent=session.agent,
-                meta={CONVERSATION: session.id},
-                system=session.system,
-                created=session.created or created,
-                source_session=source,
+            made = self._new(
+                imported_id(SOURCE, session.id),
+                lambda name: self._store.create(
+                    id=name,
+                    agent=session.agent,
+                    meta={CONVERSATION: session.id},
+                    system=session.system,
+                    created=session.created or created,
+                    source_session=source,
+                ),
             )
             if session.spawned_by is not None and self._homes.get(session.spawned_by):
                 made.worktree.change_record(spawned_by=self._homes[session.spawned_by][0].session.id)
             return made
         at = sum(turn is not None for turn in parent.path.turns[:shared])
-        fork_id = self._free_id(branch_id(imported_id(SOURCE, session.id), turns[:1]))
+        fork_id = branch_id(imported_id(SOURCE, session.id), turns[:1])
         try:
-            return parent.session.fork(at, id=fork_id, created=created, source_session=source)
+            return self._new(
+                fork_id, lambda name: parent.session.fork(at, id=name, created=created, source_session=source)
+            )
         except ForkDepthExceeded:
-            made = homes[0].session.fork(0, id=fork_id, created=created, source_session=source)
+            made = self._new(
+                fork_id, lambda name: homes[0].session.fork(0, id=name, created=created, source_session=source)
+            )
             made.cherry_pick(parent.session, range(at))
             return made
 
-    def _free_id(self, wanted: str) -> str:
-        """Return an id that no deleted session had: those are not used again."""
-        reader, number, found = self._store.reader, 1, wanted
-        while reader.is_deleted(found):
+    def _new(self, wanted: str, make: Callable[[str], Session]) -> Session:
+        """Return what is made with an id, or with another one if a session had it that was deleted."""
+        number, name = 1, wanted
+        while True:
+            try:
+                return make(name)
+            except (InvalidInput, SessionNotFound):
+                if not self._store.reader.is_deleted(name):
+                    raise
             number += 1
-            found = f"{wanted[:180]}~{number}"
-        return found
+            name = f"{wanted[:180]}~{number}"
 
 
 def _home(session: Session) -> _Home:

@@ -18,6 +18,8 @@ MOST_TRACES: Final = 1_000
 """How many traces are remembered, those that ended among them."""
 MOST_WAITING: Final = 20_000
 """How many spans wait at most."""
+MOST_OUTLINES: Final = 10_000
+"""How many spans of one trace are remembered."""
 MOST_STARTED: Final = 10_000
 """How many started spans are remembered, and of how many spans the log records."""
 CONVERSATION: Final = "gen_ai.conversation.id"
@@ -97,6 +99,20 @@ class OpenTraces:
                 del trace.waiting[key]
                 with self._lock:
                     self._logs.pop(key, None)
+        while len(trace.outlines) > MOST_OUTLINES:
+            oldest = next(iter(trace.outlines))
+            trace.waiting.pop(oldest, None)
+            trace.above.discard(oldest)
+            del trace.outlines[oldest]
+
+    def end_old(self) -> None:
+        """Let the traces that were used least recently wait no longer, if too much waits."""
+        waiting, beyond = sum(len(trace.waiting) for trace in self._traces.values()), len(self._traces) - MOST_TRACES
+        for number, trace in enumerate(self._traces.values()):
+            if number >= beyond and waiting <= MOST_WAITING:
+                return
+            trace.has_ended = True
+            waiting -= len(trace.waiting)
 
     def ready(self) -> Iterator[tuple[str, OpenTrace]]:
         """Yield the traces whose waiting spans can be placed: they have ended, or what decides where is told."""

@@ -79,12 +79,13 @@ class TrailsSpanExporter(SpanExporter):
     # --- what is stored
 
     def _store_ready(self) -> SpanExportResult:
+        self.open_traces.end_old()
         ready = list(self.open_traces.ready())
         # Traces that could not be stored before come one by one: what is wrong with one must not keep others waiting.
         groups = [[each for each in ready if not each[1].is_tried], *([each] for each in ready if each[1].is_tried)]
         stored = [self._write(group) for group in groups if group]
         if dropped := self.open_traces.drop_old():
-            _log.error("%d span(s) that waited for the end of their trace are left out: there are too many", dropped)
+            _log.error("%d span(s) that could not be stored are left out: there are too many", dropped)
         return SpanExportResult.SUCCESS if all(stored) else SpanExportResult.FAILURE
 
     def _write(self, ready: _Ready) -> bool:

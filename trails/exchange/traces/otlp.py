@@ -442,10 +442,10 @@ class Spans:
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
         spoken = [key for key in self._said if self._spans[key].operation not in ("execute_tool", "embeddings")]
         self.above.update(up for key in spoken for up in self._line_up(key))
-        given = [message for said in self._said.values() for message in said.given]
-        told = {call_id for message in given for call_id in _answers(message.turn(""))}
         tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
-        silent = {homes[key] for key in spoken if not self._said[key].given}
+        silent = {homes[key] for key in spoken if not self._said[key].given} if tools else set()
+        given = [message for said in self._said.values() for message in said.given] if silent else []
+        told = {call_id for message in given for call_id in _answers(message.turn(""))}
         untold = [k for k in tools if homes[k] in silent and self._spans[k].text("gen_ai.tool.call.id") not in told]
         for key in sorted([*spoken, *untold], key=lambda key: self._spans[key].order):
             span = self._spans[key]
