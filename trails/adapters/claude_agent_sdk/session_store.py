@@ -30,6 +30,7 @@ from trails.exchange.source_values import valid_name
 from trails.model import iris
 from trails.model.values import SessionRecord
 from trails.session import Repository, Session
+from trails.store.embedded import EmbeddedStore
 
 _PROJECT: Final = "claudeProject"
 _SESSION: Final = "claudeSession"
@@ -43,14 +44,17 @@ _PAGE: Final = 1000
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
+_State = tuple[int, object] | None
+
+
+@dataclass(slots=True)
 class _Transcript:
     """A transcript as it was read, with the `uuid`s of all its entries."""
 
     session: Session
     ids: set[str]
-    token: object
-    """What the store gave as its token then: another one says that something was removed since."""
+    state: _State
+    """The number of the store's last commit when this was last looked at, and the token of its last removal; None: unknown."""
 
 
 class TrailsSessionStore(SessionStore):
@@ -178,6 +182,11 @@ class TrailsSessionStore(SessionStore):
             session.discard_pending()
             raise
         transcript.ids.update(each for each in new if isinstance(each, str))
+        state = self._state()
+        if (
+            state is not None and transcript.state is not None and state[0] == transcript.state[0] + 1
+        ):  # this commit alone
+            transcript.state = state
 
     def _keep(self, key: SessionKey, transcript: _Transcript) -> None:
         self._transcripts.pop(_name(key), None)
@@ -187,19 +196,31 @@ class TrailsSessionStore(SessionStore):
 
     def _stored(self, key: SessionKey, *, is_read: bool) -> _Transcript | None:
         """Return a transcript as it is stored; None if there is none. One that `is_read` has no text that was removed."""
-        known = self._transcripts.get(_name(key))
-        if known is not None and (not is_read or known.token == self._store.store.token):
-            try:
-                came = known.session.refresh()
-            except SessionNotFound:
-                came = None
-            if came is not None and known.session.worktree.stored:
-                known.ids.update(each for turn in known.session.tail(came) for each in turn.source_ids)
+        known, state = self._transcripts.get(_name(key)), self._state()
+        if known is not None and known.session.worktree.stored:
+            if state is not None and state == known.state:  # nothing was committed since
+                return known
+            is_whole = state is not None and known.state is not None and state[1] == known.state[1]
+            if (is_whole or not is_read) and self._is_current(known):
+                known.state = state if is_whole else None
                 return known
         if (record := self._find(key)) is None:
             return None
-        token, session = self._store.store.token, self._store.load(record.iri)
-        return _Transcript(session, {each for turn in session.turns for each in turn.source_ids}, token)
+        session = self._store.load(record.iri)
+        return _Transcript(session, {each for turn in session.turns for each in turn.source_ids}, state)
+
+    def _is_current(self, known: _Transcript) -> bool:
+        """Bring in what others appended to a transcript; return False if its session was deleted."""
+        try:
+            came = known.session.refresh()
+        except SessionNotFound:
+            return False
+        known.ids.update(each for turn in known.session.tail(came) for each in turn.source_ids)
+        return True
+
+    def _state(self) -> _State:
+        store = self._store.store
+        return (store.poll(), store.token) if isinstance(store, EmbeddedStore) else None
 
     def _writable(self, key: SessionKey) -> _Transcript:
         """Return the transcript of a key to append to, a new one where there is none."""
@@ -209,7 +230,7 @@ class TrailsSessionStore(SessionStore):
         spawner = None if subpath is None else self._main(key)
         agent = claude_code.SOURCE if subpath is None else valid_name(subpath.rpartition("/")[2]) or "agent"
         session = self._store.create(id=self._free_id(key), agent=agent, meta=_meta(key), spawned_by=spawner)
-        return _Transcript(session, set(), self._store.store.token)
+        return _Transcript(session, set(), self._state())
 
     def _main(self, key: SessionKey) -> str:
         """Return the id of the main session of a sub-agent's; it is made, without turns, where it is not there."""
