@@ -34,7 +34,7 @@ from trails.integrity import digests
 from trails.model import iris
 from trails.rdf import vocab
 from trails.rdf.codec import term_text
-from trails.secrets.hidden_texts import hidden_texts, holds_hidden
+from trails.secrets.hidden_texts import hidden_texts, holds_hidden, without_hidden
 from trails.store.contract import Change, Solutions
 from trails.store.log.records import Row
 
@@ -717,8 +717,9 @@ def test_a_redaction_and_writers_of_the_same_bytes_leave_no_turn_without_them(tm
         with ThreadPoolExecutor(4) as pool:
             written = [pool.submit(write, number) for number in range(3)]
             taken = pool.submit(lambda: [store.redact_matching("Zenobia") for _ in range(5)])
-            for each in (*written, taken):
+            for each in written:
                 each.result()
+            assert taken.result()
         assert store.verify().findings == ()
         store.redact_matching("Zenobia")
         assert kept(store) == {hashlib.sha256(b'{"key": "redacted"}').hexdigest()}
@@ -748,3 +749,14 @@ def test_a_deletion_that_is_cut_short_leaves_no_bytes_behind(tmp_path: Path, mon
         with trails.open(folder) as store:
             assert kept(store) == set()
             assert store.verify().findings == ()
+
+
+@pytest.mark.parametrize("at", [0, (8 << 20) - 4, (15 << 20) - 3, (16 << 20) - 7])
+def test_a_text_is_found_wherever_in_many_bytes_it_stands(at: int) -> None:
+    data = bytearray(16 << 20)
+    data[at : at + 7] = b"Zenobia"
+    matcher = TextMatcher("Zenobia")
+    assert holds_hidden(bytes(data), matcher.within)
+    left = without_hidden(bytes(data), matcher.within, matcher.overwritten, iris.UNNAMED)
+    assert len(left) == len(data)
+    assert left[at : at + 7] == b"*" * 7

@@ -514,12 +514,14 @@ def _tool_result_of(properties: _Properties) -> ToolResult:
 
 def _payload_of(properties: _Properties) -> PayloadReference:
     bytes_iri = _one(properties, v.PAYLOAD_OF)
-    return PayloadReference(
-        name=_one(properties, v.PAYLOAD_NAME),
-        media_type=_one(properties, v.MEDIA_TYPE) or "",
-        digest=None if bytes_iri is None else iris.payload_digest(bytes_iri),
-        size=int(_one(properties, v.BYTE_COUNT) or -1),
-        withheld=_one(properties, v.PAYLOAD_DIGEST),
+    return PayloadReference.trusted(
+        {
+            "name": _one(properties, v.PAYLOAD_NAME),
+            "media_type": _one(properties, v.MEDIA_TYPE) or "",
+            "digest": None if bytes_iri is None else iris.payload_digest(bytes_iri),
+            "size": int(_one(properties, v.BYTE_COUNT) or -1),
+            "withheld": _one(properties, v.PAYLOAD_DIGEST),
+        }
     )
 
 

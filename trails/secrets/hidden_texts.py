@@ -17,6 +17,9 @@ from trails.secrets.rules import Secret
 
 _DEEPEST: Final = 4
 """How often base64 is decoded within what was decoded."""
+_WINDOW: Final = 8 << 20
+_OVERLAP: Final = 1 << 20
+"""Bytes that are read at once, and that two such pieces share: a longer text that lies across them is not found."""
 _RUN: Final = re.compile(rb"[A-Za-z0-9+/_-]{8,}={0,2}")
 """What may be base64, with either of its alphabets."""
 _TOKEN: Final = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|-?\d[\d.eE+-]*')
@@ -35,11 +38,21 @@ def hidden_texts(data: bytes, depth: int = 0) -> Iterator[str]:
     >>> "secret word" in hidden_texts(b'{"a": "c2VjcmV0IHdvcmQ="}')
     True
     """
-    yield data.decode(errors="replace")
-    if depth < _DEEPEST:
-        for run in _RUN.finditer(data):
-            for _, decoded in _decodings(run[0]):
-                yield from hidden_texts(decoded, depth + 1)
+    for window in _windows(data):
+        yield window.decode(errors="replace")
+        if depth < _DEEPEST:
+            for run in _RUN.finditer(window):
+                for _, decoded in _decodings(run[0]):
+                    yield from hidden_texts(decoded, depth + 1)
+
+
+def _windows(data: bytes) -> Iterator[bytes]:
+    """Yield bytes in pieces that overlap, where they are many: a text of them takes several times their memory."""
+    if len(data) <= _WINDOW:
+        yield data
+        return
+    for start in range(0, len(data) - _OVERLAP, _WINDOW - _OVERLAP):
+        yield data[start : start + _WINDOW]
 
 
 def _decodings(run: bytes) -> Iterator[tuple[int, bytes]]:

@@ -36,9 +36,9 @@ _STEP: Final = 200
 # --- as quads
 
 
-def payload_quads(payload: Payload) -> list[Quad]:
-    """Return the quads that keep the bytes of a payload."""
-    node = NamedNode(iris.payload(payload.digest))
+def payload_quads(payload: Payload, digest: str | None = None) -> list[Quad]:
+    """Return the quads that keep the bytes of a payload, whose digest may be known."""
+    node = NamedNode(iris.payload(digest or payload.digest))
     made = [_is_kept(node), Quad(node, vocab.BYTE_COUNT, vocab.integer(len(payload.data)), node)]
     for number, start in enumerate(range(0, len(payload.data), _PIECE)):
         piece = base64.b64encode(payload.data[start : start + _PIECE]).decode()
@@ -141,7 +141,7 @@ def keep_payloads(payloads: Iterable[Payload]) -> LeafMaker:
         for digest, payload in coming.items():
             kept = _is_kept(NamedNode(iris.payload(digest)))
             if not after.quads((kept.subject, kept.predicate, kept.object, kept.graph_name)):  # type: ignore[arg-type] # an IRI
-                after.add(payload_quads(payload))
+                after.add(payload_quads(payload, digest))
         return []
 
     return made
