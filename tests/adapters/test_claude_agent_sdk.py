@@ -163,9 +163,16 @@ def test_no_two_keys_share_a_session(store: Repository) -> None:
     assert [claude.load(key)[0]["message"]["content"] for key in keys] == ["0", "1", "2", "3", "4"]
 
 
-def test_it_is_made_of_an_open_store_only() -> None:
-    with pytest.raises(InvalidInput, match="made of an open store"):
-        TrailsSessionStore("agent.trails")  # type: ignore[arg-type]
+def test_it_opens_the_store_at_a_location_and_closes_it(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        claude = TrailsSessionStore(tmp_path / "store.trails")
+        asyncio.run(claude.append(KEY, [_prompt(text, text)]))  # type: ignore[list-item]
+        claude.close()
+    with trails.open(tmp_path / "store.trails") as store:
+        claude = TrailsSessionStore(store)
+        assert [each["uuid"] for each in asyncio.run(claude.load(KEY)) or []] == ["first", "second"]
+        claude.close()
+        assert len(store) == 1
 
 
 def test_the_id_of_an_unknown_transcript_is_refused(memory: Repository) -> None:

@@ -108,8 +108,6 @@ def test_forty_pops_and_edits_never_run_out_of_forks(store: Repository) -> None:
 
 
 def test_bad_arguments_are_refused(memory: Repository) -> None:
-    with pytest.raises(InvalidInput, match="made with an open store"):
-        TrailsSession("chat", "agent.trails")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="the session's id is empty"):
         TrailsSession("", memory)
     session = TrailsSession("chat", memory)
@@ -117,6 +115,18 @@ def test_bad_arguments_are_refused(memory: Repository) -> None:
         with pytest.raises(InvalidInput):
             run(session.add_items([_user("a"), item]))  # type: ignore[list-item]
     assert run(session.get_items()) == []
+
+
+def test_it_opens_the_store_at_a_location_and_closes_it(tmp_path: Path) -> None:
+    for text in ("a", "b"):
+        session = TrailsSession("chat", tmp_path / "store.trails")
+        run(session.add_items([_user(text)]))
+        session.close()
+    with trails.open(tmp_path / "store.trails") as store:
+        session = TrailsSession("chat", store)
+        assert run(session.get_items()) == [_user("a"), _user("b")]
+        session.close()
+        assert len(store) == 1
 
 
 def test_no_two_ids_share_a_session(store: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from claude_agent_sdk.types import (
 )
 
 from trails.adapters.claude_agent_sdk import entry_codec
+from trails.adapters.opened_store import OpenedStore
 from trails.errors import HeadConflict, InvalidInput, SessionNotFound
 from trails.exchange.coding_agents import claude_code
 from trails.exchange.merge import imported_id
@@ -58,11 +60,10 @@ class _Transcript:
 
 
 class TrailsSessionStore(SessionStore):
-    """Keep the transcripts of the Claude Agent SDK as sessions of a store that is open: `ClaudeAgentOptions(session_store=...)`.
+    """Keep the transcripts of the Claude Agent SDK as sessions of a store: `ClaudeAgentOptions(session_store=...)`.
 
     Each transcript is a session, with a turn for each message; that of a sub-agent is spawned by its main session. Entries come
-    back exactly as they were. The store stays the caller's, who closes it. One object may be used by several threads and event
-    loops, and one store by several processes.
+    back exactly as they were. One object may be used by several threads and event loops, and one store by several processes.
 
     >>> import asyncio, trails
     >>> key = {"project_key": "p", "session_id": "s"}
@@ -73,11 +74,10 @@ class TrailsSessionStore(SessionStore):
     (['Hi'], 'u')
     """
 
-    def __init__(self, store: Repository) -> None:
-        """Use an open store."""
-        if not isinstance(store, Repository):
-            raise InvalidInput(f"a TrailsSessionStore is made of an open store, trails.open(...), not of {store!r:.80}")
-        self._store = store
+    def __init__(self, store: Repository | str | os.PathLike[str]) -> None:
+        """Use an open store, or open the one at a location, which is made if there is none; `close` closes that."""
+        self._opened = OpenedStore.of(store)
+        self._store = self._opened.repository
         self._lock = threading.RLock()
         self._transcripts: dict[str, _Transcript] = {}
         """Those that were used last, by the names of their keys."""
@@ -120,6 +120,10 @@ class TrailsSessionStore(SessionStore):
         that `uuid`.
         """
         return await self._run(self._fork, key, up_to_message_id)
+
+    def close(self) -> None:
+        """Close the store if it was opened here."""
+        self._opened.close()
 
     def trails_id(self, key: SessionKey) -> str:
         """Return the id of the session in which a transcript is, for all that Trails can do with it; raise `SessionNotFound`."""

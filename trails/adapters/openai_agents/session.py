@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile
@@ -17,6 +18,7 @@ from agents.memory.session_settings import SessionSettings, coerce_session_setti
 from agents.run_context import RunContextWrapper
 
 from trails.adapters.openai_agents import item_codec
+from trails.adapters.opened_store import OpenedStore
 from trails.errors import InvalidInput
 from trails.model import iris, validation
 from trails.model.values import Turn
@@ -34,7 +36,7 @@ _Items = list[TResponseInputItem]
 
 
 class TrailsSession:
-    """Keep the items of an agent's runs in a store that is open: `Runner.run(agent, "Hi", session=TrailsSession("chat", store))`.
+    """Keep the items of an agent's runs in a store: `Runner.run(agent, "Hi", session=TrailsSession("chat", store))`.
 
     Each item is a turn of the session that the ref `ref_name` stands for. `pop_item` and `clear_session` move the ref: the turns
     stay in the store. Several sessions with one id, in threads and processes, lose and double nothing.
@@ -52,7 +54,7 @@ class TrailsSession:
     def __init__(
         self,
         session_id: str,
-        store: Repository,
+        store: Repository | str | os.PathLike[str],
         *,
         branch: str = MAIN,
         session_settings: SessionSettings | dict[str, Any] | None = None,
@@ -60,20 +62,20 @@ class TrailsSession:
         agent: str | None = None,
         model: str | None = None,
     ) -> None:
-        """Use an open store. The session is made by the first items that are added.
+        """Use an open store, or open the one at a location, which is made if there is none; `close` closes that.
 
+        The session is made by the first items that are added.
         `branch` names one of its branches. `session_settings` holds the default limit of `get_items`. `principal` and `agent` are
         whom the session runs for and what runs it. `model` is the model that the usage of runs is counted for.
         """
-        if not isinstance(store, Repository):
-            raise InvalidInput(f"a TrailsSession is made with an open store, trails.open(...), not with {store!r:.80}")
         self.session_id = validation.text(session_id, "the session's id")
         if not session_id:
             raise InvalidInput("the session's id is empty: give the conversation a name")
         self.session_settings = coerce_session_settings(
             SessionSettings() if session_settings is None else session_settings
         )
-        self.store = store
+        self._opened_store = OpenedStore.of(store)
+        self.store = self._opened_store.repository
         self._fields = {"principal": principal, "agent": agent, "meta": {SESSION: session_id}}
         self._model = model
         self._lock = threading.RLock()
@@ -99,6 +101,10 @@ class TrailsSession:
         short = len(name) <= _LONGEST
         main = f"openai:{name}" if short else f"openai-long:{hashlib.sha256(name.encode()).hexdigest()}"
         return main if branch == MAIN else f"{main}:{quote(branch, safe='@+=,!')}"
+
+    def close(self) -> None:
+        """Close the store if it was opened here."""
+        self._opened_store.close()
 
     # --- the protocol
 
