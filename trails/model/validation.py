@@ -535,6 +535,11 @@ def standard_role(name: object) -> str | None:
     return _ROLE_NAMES.get(name.strip().lower()) if isinstance(name, str) else None
 
 
+@functools.lru_cache(maxsize=256)
+def _near_role(role: str) -> str:
+    return did_you_mean(role, _MAIN, most=1, cutoff=_ROLE_CUTOFF)
+
+
 def check_role(role: object, content: object = "") -> object:
     """Return a role that a program may append in; raise `InvalidInput` for what looks like a mistake.
 
@@ -547,7 +552,7 @@ def check_role(role: object, content: object = "") -> object:
     if not isinstance(role, str) or role in KNOWN_ROLES or not role or OWN_ROLE.fullmatch(role):
         return role  # what is no text is refused where every role is
     meant = standard_role(role)
-    near = did_you_mean(role, _MAIN, most=1, cutoff=_ROLE_CUTOFF)
+    near = _near_role(role)
     is_swapped = isinstance(content, str) and content in KNOWN_ROLES
     if not (meant or near or is_swapped or re.search(r"\s", role)):
         return role

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn, stored_message
+from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn
 from trails.adapters.langgraph.records import (
     HERE,
     ROLE,
@@ -26,9 +25,9 @@ from trails.adapters.langgraph.records import (
 )
 from trails.adapters.langgraph.threads import Lane
 from trails.errors import InvalidInput
+from trails.history.turn_builder import check_fields
 from trails.model.values import Turn
-
-_LONGEST_ID = 200
+from trails.session.session import Session
 
 
 class Addition:
@@ -42,59 +41,41 @@ class Addition:
         self._session = lane.session
         self.base = lane.last
         self.before: Values = {} if lane.last is None else lane.values(lane.last)
-        self._new: dict[str | None, list[int]] = {}
 
     def messages(self, name: str, messages: Sequence[BaseMessage]) -> MessageList:
-        """Return a list of messages as turns: those that the lane has, and new ones for the others."""
+        """Return a list of messages as turns: those that the lane holds, and new ones for the others."""
         earlier = self.before.get(name)
         indices = earlier.indices if isinstance(earlier, MessageList) else ()
-        lane, serde = self.lane, self._serde
-        keep = 0
-        while keep < len(indices) and keep < len(messages) and lane.message(indices[keep]).holds(messages[keep], serde):
-            keep += 1
-        if keep == len(messages) == len(indices):
-            return earlier  # type: ignore[return-value] # it has indices
-        others = self._by_id(self._elsewhere(name, indices[keep:])) if keep < len(messages) else {}
-        return MessageList((*indices[:keep], *(self._index(each, others) for each in messages[keep:])))
+        keep = self._unchanged(indices, messages)
+        if isinstance(earlier, MessageList) and keep == len(messages) == len(indices):
+            return earlier
+        return MessageList((*indices[:keep], *map(self._index, messages[keep:])))
 
-    def _elsewhere(self, name: str, rest: Sequence[int]) -> Iterator[int]:
-        """Yield the turns that may hold a message: the others of its list, then those of other channels."""
-        yield from rest
-        for other, value in self.before.items():
-            if other != name and isinstance(value, MessageList):
-                yield from value.indices
+    def _unchanged(self, indices: Sequence[int], messages: Sequence[BaseMessage]) -> int:
+        """Return how many messages at the beginning are just those of some turns."""
+        held, lane, serde = self.lane.messages, self.lane, self._serde
+        for number, (index, message) in enumerate(zip(indices, messages, strict=False)):
+            if not (held.get(index) or lane.message(index)).holds(message, serde):
+                return number
+        return min(len(indices), len(messages))
 
-    def _by_id(self, indices: Iterator[int]) -> dict[str | None, list[int]]:
-        known: dict[str | None, list[int]] = {}
-        for index in indices:
-            known.setdefault(self.lane.message(index).id, []).append(index)
-        return known
-
-    def _index(self, message: BaseMessage, others: Mapping[str | None, list[int]]) -> int:
+    def _index(self, message: BaseMessage) -> int:
         if message.id is not None:
-            candidates: list[int] = [*others.get(message.id, ()), *self._new.get(message.id, ())]
-            for known in candidates:
-                if self.lane.message(known).holds(message, self._serde):
+            for known in self.lane.places(message.id):
+                if self.lane.messages[known].holds(message, self._serde):
                     return known
         made = self._append(message)
+        self.lane.keep_message(made)
         index: int = made.index
-        self.lane.messages[index] = stored_message(made, self._session.payload)
-        self._new.setdefault(message.id, []).append(index)
         return index
 
     def _append(self, message: BaseMessage) -> Turn:
-        """Append a message as a turn, or return the turn that has it already, though the base's channels do not."""
         turn = message_turn(message, self._serde, is_native=self._is_native)
-        end, session = len(self._session), self._session
-        if source_id := _source_id(message):
-            with suppress(InvalidInput):
-                made = session.append(**turn, source_id=source_id)
-                if made.index == end or self.lane.message(made.index).holds(message, self._serde):
-                    return made
+        sources = (message.id,) if message.id else ()
         try:
-            return session.append(**turn)
+            return append_turn(self._session, turn, sources)
         except InvalidInput:
-            return session.append(**plain_turn(message, turn, self._serde))
+            return append_turn(self._session, plain_turn(message, turn, self._serde), sources)
 
     def finish(self, about: About, values: Values, loose: dict[str, Any]) -> Entry:
         """Append the checkpoint's record, and return the checkpoint; `loose` says where writes are that came before it."""
@@ -118,9 +99,11 @@ class Addition:
         return entry
 
 
-def _source_id(message: BaseMessage) -> str | None:
-    """Return a message's id if a turn may have it as the id of its source."""
-    return message.id if message.id and len(message.id) <= _LONGEST_ID else None
+def append_turn(session: Session, turn: Mapping[str, Any], sources: Sequence[str]) -> Turn:
+    """Append a turn as `Session.append` does; that no turn has these ids of sources yet is known."""
+    options = {name: value for name, value in turn.items() if name not in ("role", "content")}
+    draft = check_fields(session.id, turn["role"], turn["content"], options | {"source_ids": sources})
+    return session.worktree.append(draft)
 
 
 def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> list[Write]:

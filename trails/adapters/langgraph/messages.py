@@ -84,7 +84,9 @@ def copy_message(message: BaseMessage) -> BaseMessage:
 
 def is_messages(value: object) -> bool:
     """Tell whether a channel's value is a list of messages."""
-    return value.__class__ is list and bool(value) and all(isinstance(each, BaseMessage) for each in value)
+    if value.__class__ is not list or not value:
+        return False
+    return all(issubclass(kind, BaseMessage) for kind in set(map(type, value)))
 
 
 def is_plain(value: object) -> bool:

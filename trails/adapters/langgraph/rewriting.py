@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.additions import Addition, append_writes
+from trails.adapters.langgraph.additions import Addition, append_turn, append_writes
 from trails.adapters.langgraph.messages import turn_again
 from trails.adapters.langgraph.records import HERE, JSON, About, Blob, Entry, MessageList, Value, Write
 from trails.adapters.langgraph.threads import THREAD, Lane, Thread, session_records
@@ -110,8 +110,8 @@ def _copied(source: Lane, index: int, lane: Lane) -> int:
     origin = turn.iri
     known = lane.copies.get(origin)
     if known is None:
-        made = lane.session.append(**turn_again(turn, source.session.payload))
-        lane.messages[made.index] = source.message(index)
+        made = append_turn(lane.session, turn_again(turn, source.session.payload), turn.source_ids)
+        lane.keep_message(made)
         known = lane.copies[origin] = made.index
     return known
 

@@ -243,7 +243,9 @@ class TrailsStore(BaseStore):
                 run(values)
         for namespace, session in sessions.items():
             self._shelves.setdefault(namespace, Shelf(namespace)).note_appended(session)
-        self._seen = Moment.of(self.repository)
+        moment = Moment.of(self.repository)
+        if self._seen is not None and moment.follows(self._seen):
+            self._seen = moment
 
     def _append(self, puts: Iterable[PutOp]) -> dict[Namespace, Session]:
         sessions: dict[Namespace, Session] = {}

@@ -27,6 +27,7 @@ from trails.adapters.langgraph.records import (
     writes_of,
 )
 from trails.errors import InvalidInput, SessionNotFound
+from trails.history.lookup.summaries import sessions_with
 from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Turn
 from trails.session.repository import Repository
 from trails.session.session import Session
@@ -53,6 +54,10 @@ class Moment(NamedTuple):
         """Return the moment that a store is at."""
         return cls(store.store.number, store.store.token)
 
+    def follows(self, earlier: Moment) -> bool:
+        """Tell whether one commit, which removed nothing, lies between an earlier moment and this one."""
+        return self == earlier._replace(number=earlier.number + 1)
+
 
 class Lane:
     """One session of a thread, with the checkpoints that it owns."""
@@ -66,7 +71,9 @@ class Lane:
         self.last: Entry | None = None
         """The last checkpoint in the transcript."""
         self.messages: dict[int, StoredMessage] = {}
-        """The messages that were read, by the index of their turn."""
+        """The messages that were read or appended, by the index of their turn."""
+        self._places: dict[str, list[int]] = {}
+        """The indices of these by the messages' ids."""
         self.copies: dict[str, int] = {}
         """The indices of copied messages, by the IRI of the turn that was copied."""
         self.end = 0
@@ -79,10 +86,29 @@ class Lane:
 
     def message(self, index: int) -> StoredMessage:
         """Return the message that the turn at an index keeps."""
-        kept = self.messages.get(index)
-        if kept is None:
-            kept = self.messages[index] = stored_message(self.session[index], self.session.payload)
+        return self.messages.get(index) or self.keep_message(self.session[index])
+
+    def keep_message(self, turn: Turn) -> StoredMessage:
+        """Read the message that a turn keeps, and hold it in memory."""
+        return self._hold(turn.index, stored_message(turn, self.session.payload))
+
+    def _hold(self, index: int, kept: StoredMessage) -> StoredMessage:
+        self.messages[index] = kept
+        if kept.id is not None:
+            self._places.setdefault(kept.id, []).append(index)
         return kept
+
+    def places(self, message_id: str) -> Sequence[int]:
+        """Return the indices of the turns in memory that keep a message with an id."""
+        return self._places.get(message_id, ())
+
+    def share(self, other: Lane, end: int) -> None:
+        """Let a fork hold what this lane holds below an index."""
+        other.entries = {index: each for index, each in self.entries.items() if index < end}
+        other.copies = {iri: index for iri, index in self.copies.items() if index < end}
+        for index, kept in self.messages.items():
+            if index < end:
+                other._hold(index, kept)
 
     def entry(self, index: int) -> Entry:
         """Return the checkpoint whose record the turn at an index holds; one without channels if that was redacted."""
@@ -158,16 +184,19 @@ class Thread:
             return
         if self._seen is not None and self._seen.removals != moment.removals:
             self.forget()  # texts may have been redacted
-        records = list(session_records(self.store, {THREAD: self.thread_id}))
-        if self.lanes.keys() - {record.id for record in records}:
+        ids = sessions_with(self.store.workspace, {THREAD: self.thread_id})
+        if self.lanes.keys() - ids:
             self.forget()
-        for record in reversed(records):  # the oldest first
-            self._bring_in(record.id)
+        new = self.store.reader.records(sorted(ids - self.lanes.keys())).values()
+        by_age = sorted(new, key=lambda record: str(record.created))
+        for session_id in (*self.lanes, *(record.id for record in by_age)):
+            self._bring_in(session_id)
         self._seen = moment
 
     def note_commit(self, moment: Moment) -> None:
-        """Take the moment of the store after a commit of one's own for one that was seen."""
-        self._seen = moment
+        """Take the moment of the store after a commit of one's own for one that was seen, if nobody else committed meanwhile."""
+        if self._seen is not None and moment.follows(self._seen):
+            self._seen = moment
 
     def forget(self) -> None:
         """Let go of all that was read."""
@@ -346,9 +375,7 @@ class Thread:
             return Lane(self.new_session(lane.namespace))
         fork = Lane(lane.session.fork(entry.index + 1, meta=self._meta(lane.namespace)))
         fork.last = entry
-        fork.entries = {index: each for index, each in lane.entries.items() if index <= entry.index}
-        fork.messages = {index: each for index, each in lane.messages.items() if index <= entry.index}
-        fork.copies = {iri: index for iri, index in lane.copies.items() if index <= entry.index}
+        lane.share(fork, entry.index + 1)
         return fork
 
     def arrive(self, lane: Lane) -> None:
