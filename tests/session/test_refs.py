@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import NamedNode, Quad
@@ -181,6 +183,28 @@ def test_a_cleared_ref_begins_anew(store: Repository) -> None:
     assert _texts(store.load("main")) == "x"
 
 
+def test_a_fork_behind_a_rewound_ref_is_like_the_session_that_it_goes_on_from(store: Repository) -> None:
+    fields: dict[str, Any] = {
+        "principal": "alice",
+        "agent": "planner",
+        "meta": {"topic": "salt"},
+        "expires": timedelta(days=1),
+    }
+    main = store.checkout("main", create=True, system="Be brief.", **fields)
+    main.append("user", "a")
+    main.append("user", "b")
+    main.persist()
+    before = store.record("main")
+    main.pop()
+    main.append("user", "c")
+    main.persist()
+    after = store.record("main")
+    assert after.id != before.id
+    for name in ("principal", "agent", "meta", "expires"):
+        assert getattr(after, name) == getattr(before, name) is not None
+    assert store.load("main").system == "Be brief."
+
+
 def test_two_checkouts_of_one_ref_conflict_and_lose_nothing(store: Repository) -> None:
     one = _filled(store, "ab")
     other = store.checkout("main")
@@ -322,7 +346,9 @@ def test_a_name_that_is_taken_out_of_a_ref_is_gone_and_the_ref_holds(memory: Rep
     memory.refs.set("thread-7", "thread-7@0", by="alice")
     memory.refs.set("thread-7", thread.session_id, by="bob")
     memory.refs.set("other", "thread-7", by="bob")
+    salts = {ref.id: ref.salt for ref in memory.refs}
     places = memory.redact_matching(text).places
+    assert sorted(salts[ref.id] == ref.salt for ref in memory.refs) == [False, True]
     assert {place.kind for place in places} - {"name"} == {"ref"}
     name = "thread" if text == "alice" else "redacted"
     found = [(ref.name.partition("-")[0], ref.author, ref.moves) for ref in memory.refs]

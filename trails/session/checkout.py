@@ -213,7 +213,7 @@ class Checkout(Handle, public=True):
             made.make_copies = partial(squash.make_copies, workspace, place, kept, made.id, version)
             made.turns = kept.followed_by(())
             version = min(version, place.merged[-1].system_version)
-        made.record = made.record.model_copy(update={"system_version": version})
+        made.record = made.record.model_copy(update={"system_version": version, "expires": own.expires})
         return made
 
     def persist(self) -> int:

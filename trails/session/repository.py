@@ -358,6 +358,7 @@ class Repository(Handle, public=True):
         kind: str | None = None,
         meta: Mapping[str, Any] | None = None,
         system: str | None = None,
+        expires: datetime | timedelta | None = None,
         fresh: bool = False,
     ) -> Checkout:
         """Return what a ref stands for, to append to it and to take turns back: see `Checkout`.
@@ -379,7 +380,7 @@ class Repository(Handle, public=True):
         found = self.refs.find(wanted) if create else self.refs.get(wanted)
         if found is None:
             names.refuse_taken(self.workspace, wanted)
-            made = self.create(principal=principal, agent=agent, kind=kind, meta=meta, system=system)
+            made = self.create(principal=principal, agent=agent, kind=kind, meta=meta, system=system, expires=expires)
             return Checkout(self.workspace, wanted, None, made)
         named = load_session(self.workspace, iris.session(found.session_id), last=0)
         return Checkout(self.workspace, wanted, found, named)
