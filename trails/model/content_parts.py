@@ -72,6 +72,8 @@ def holds_anything(content: object) -> bool:
     >>> holds_anything([{"type": "divider"}])
     True
     """
+    if isinstance(content, str):
+        return content != ""
     parts = content if isinstance(content, list | tuple) else [content]
     return any(_is_type_alone(part) or _holds_anything(part) for part in parts)
 

@@ -73,6 +73,8 @@ class Engine:
         self._pending_removes = False
         self._mentions = Mentions()
         """What the quads that are pending speak of."""
+        self._unmentioned: list[Batch] = []
+        """Those that are pending, but not in that yet: most commits nobody asks for."""
         self._worker: threading.Thread | None = None
         self._is_closed = False
 
@@ -84,7 +86,7 @@ class Engine:
             if self._number >= batch.last:
                 return
             if self._keeps:
-                self._mentions.add(batch.added)
+                self._unmentioned.append(batch)
                 self._pending_removes = self._pending_removes or batch.removes
                 self._pending_size += batch.size
                 self._pending.append(batch)
@@ -103,7 +105,14 @@ class Engine:
         """Tell whether what is pending may match a pattern."""
         if not self._pending:
             return False
-        return pattern is None or self._pending_removes or self._mentions.may_match(pattern)
+        return pattern is None or self._pending_removes or self._mentioned().may_match(pattern)
+
+    def _mentioned(self) -> Mentions:
+        with self._pending_lock:
+            for batch in self._unmentioned:
+                self._mentions.add(batch.added)
+            self._unmentioned.clear()
+            return self._mentions
 
     def bring_up(self) -> None:
         """Open it if it is not there, or not to be used any more, and give it what is pending. Never within the gate.
@@ -168,10 +177,8 @@ class Engine:
             self._position = number
             while self._pending and self._pending[0].last <= number:
                 self._pending.popleft()
-            mentions = Mentions()
-            for batch in self._pending:
-                mentions.add(batch.added)
-            self._mentions, self._pending_size = mentions, sum(batch.size for batch in self._pending)
+            self._mentions, self._unmentioned = Mentions(), list(self._pending)
+            self._pending_size = sum(batch.size for batch in self._pending)
             self._pending_removes = any(batch.removes for batch in self._pending)
 
     # --- opening

@@ -6,7 +6,7 @@ engine gets in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from typing import Final
@@ -49,6 +49,8 @@ class Settled:
     lines: Sequence[str]
     after: Leaves
     record: CommitRecord
+    graphs: Collection[object]
+    """The graphs that it adds quads to or removes them from."""
 
     @property
     def size(self) -> int:
@@ -128,10 +130,10 @@ class Batch:
             remove = list(dict.fromkeys([*remove, *left]))
             record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
         dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
-        self._note(object(), add, remove, dropped)
+        graphs_touched = self._note(object(), add, remove, dropped)
         self._keep_in_mind(add, [*dropped, *remove])
         waiting = Waiting(Change()) if waiting is None else waiting
-        self.settled.append(Settled(waiting, add, remove, made, record.leaves, after, record))
+        self.settled.append(Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched))
 
     def _of_property(self, dropped: str) -> list[ox.Quad]:
         return [
@@ -163,15 +165,16 @@ class Batch:
         record = CommitRecord.of(leaves=lines, drop=graphs, remove=remove, add=add)
         if len(record.add) > validation.MAX_TEXT:
             refuse_too_long(add, record)
-        self._note(change.writer, add, remove, dropped)
+        touched = self._note(change.writer, add, remove, dropped)
         if not self.alone:
             self._keep_in_mind(add, [*dropped, *remove])
-        return Settled(waiting, add, remove, change.leaves, lines, reached, record)
+        return Settled(waiting, add, remove, change.leaves, lines, reached, record, touched)
 
-    def _note(self, writer: object, *changed: Sequence[ox.Quad]) -> None:
-        """Remember who wrote to which graphs last."""
-        for quads in changed:
-            self.wrote.update((quad.graph_name, writer) for quad in quads)
+    def _note(self, writer: object, *changed: Sequence[ox.Quad]) -> Collection[object]:
+        """Remember who wrote last to the graphs of quads, and return these."""
+        graphs = {quad.graph_name for quads in changed for quad in quads}
+        self.wrote.update(dict.fromkeys(graphs, writer))
+        return graphs
 
     # --- what is there, with what the commits before do
 

@@ -431,8 +431,15 @@ class SqliteHome:
 
         `changes` are what the records say, as `derive` gets them; `lines` is how many lines the log of leaves had.
         """
-        with self._ending():
+        try:  # as `_ending` does, for each commit
             self._add(rows, changes, lines)
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise worded(error, self.location) from error
+        except BaseException:
+            self._roll_back()
+            raise
         if self._retry_at is not None and time.monotonic() > self._retry_at:
             with contextlib.suppress(TrailsError):  # the commit is done
                 self.checkpoint()
@@ -441,7 +448,8 @@ class SqliteHome:
         for row, change in zip(rows, changes, strict=True):
             lines += len(change.record.leaves)
             self._writer.execute(_ADD, (*row.values(), lines))
-            self._writer.executemany(_TOUCH, ((graph, row.number) for graph in _graphs_of(change)))
+            for graph in _graphs_of(change):
+                self._writer.execute(_TOUCH, (graph, row.number))
             if self.derive is not None:
                 self.derive(self._writer, row.number, change)
         due = max((row.number for row in rows if row.flags & ERASES), default=0)
@@ -690,7 +698,7 @@ def file_system(path: Path) -> str:
 
 def _graphs_of(change: Any) -> set[int]:
     """Return the keys of the graphs that a commit touches."""
-    names = {getattr(quad.graph_name, "value", "") for quads in (change.add, change.remove) for quad in quads}
+    names = {getattr(graph, "value", "") for graph in change.graphs}
     return {_key_of(name) for name in (*names, *change.record.drop)}
 
 
