@@ -358,3 +358,30 @@ def test_a_name_that_is_taken_out_of_a_ref_is_gone_and_the_ref_holds(memory: Rep
     assert (report.ok, report.findings) == (True, ())
     memory.refs.set(memory.refs.list()[1].name, thread.session_id, 1)
     assert memory.verify().ok
+
+
+# --- reading again
+
+
+def test_a_refresh_sees_every_change_and_reads_nothing_where_there_is_none(store: Repository) -> None:
+    main, other = _filled(store), store.checkout("main")
+    assert (main.refresh(), main.refresh()) == (0, 0)
+    number = store.store.number
+    main.append("user", "d"), main.persist()
+    assert store.store.number == number + 1
+    assert (other.refresh(), _texts(other), main.refresh()) == (1, "abcd", 0)
+    other.pop()
+    assert (main.refresh(), _texts(main)) == (0, "abc")
+    main.append("user", "e"), main.persist()
+    assert (other.refresh(), _texts(other)) == (1, "abce")
+    with store.session("elsewhere") as elsewhere:
+        elsewhere.append("user", "x")
+    other.append("user", "f"), other.persist()
+    assert (main.refresh(), _texts(main)) == (1, "abcef")
+    store.redact(main.session_id, 0)
+    main.refresh()
+    assert (main.turns[0].redacted, main.turns[0].content) == (True, "")
+    store.redact(main.session_id, 1)
+    main.append("user", "g"), main.persist()
+    main.refresh()
+    assert (main.turns[1].redacted, main.turns[-1].content) == (True, "g")
