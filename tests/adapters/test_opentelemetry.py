@@ -694,6 +694,16 @@ def test_spans_of_a_session_that_the_program_writes_name_it_and_make_no_turns(st
     assert span_meta() == {}
 
 
-def test_an_exporter_is_made_of_an_open_store() -> None:
-    with pytest.raises(InvalidInput, match="open store"):
-        TrailsSpanExporter("agent.trails")  # type: ignore[arg-type]
+def test_an_exporter_opens_a_store_by_its_location_and_closes_it_with_its_shutdown(tmp_path: Path) -> None:
+    exporter = TrailsSpanExporter(tmp_path / "store.trails")
+    _app(SimpleSpanProcessor(exporter)).chat([HI], [HELLO])
+    exporter.shutdown()
+    with trails.open(tmp_path / "store.trails") as store:
+        assert len(store.load("otel:C")) == 2
+    with pytest.raises(InvalidInput):
+        TrailsSpanExporter(7)  # type: ignore[arg-type]
+
+
+def test_a_store_that_is_the_programs_stays_open(store: Repository) -> None:
+    TrailsSpanExporter(store).shutdown()
+    assert len(store) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from trails.adapters.opened_store import OpenedStore
 from trails.adapters.opentelemetry import links, span_values
 from trails.adapters.opentelemetry.conversations import Conversations
 from trails.adapters.opentelemetry.open_traces import OpenTrace, OpenTraces
@@ -25,24 +27,21 @@ _Ready = list[tuple[str, OpenTrace]]
 
 
 class TrailsSpanExporter(SpanExporter):
-    """Store what GenAI spans say as sessions of a store that is open: `BatchSpanProcessor(TrailsSpanExporter(store))`.
+    """Store what GenAI spans say as sessions of a store: `TrailsSpanProcessor(TrailsSpanExporter(store))`.
 
     A conversation (`gen_ai.conversation.id`, `session.id`) is a session, else a trace is one. A model's call adds the turns that
     are new: its input tells the whole history again. An input that leaves the history is a fork. A span that comes twice adds
     nothing.
 
     The spans of a trace are stored once the span at its top has ended, or, with `TrailsSpanProcessor`, as they end. Nothing is
-    raised: what cannot be stored is logged, and tried again with the next spans. The store stays the caller's, who closes it
-    after the provider's `shutdown`.
+    raised: what cannot be stored is logged, and tried again with the next spans.
     """
 
-    def __init__(self, store: Repository) -> None:
-        """Use an open store."""
-        if not isinstance(store, Repository):
-            raise InvalidInput(f"a TrailsSpanExporter is made of an open store, trails.open(...), not of {store!r:.80}")
+    def __init__(self, store: Repository | str | os.PathLike[str]) -> None:
+        """Use an open store, or open the one at a location, which is made if there is none; `shutdown` closes that."""
         self.open_traces = OpenTraces()
-        self._store = store
-        self._conversations = Conversations(store)
+        self._opened = OpenedStore.of(store)
+        self._conversations = Conversations(self._opened.repository)
         self._lock = threading.RLock()
         self._is_shut_down = False
 
@@ -70,11 +69,15 @@ class TrailsSpanExporter(SpanExporter):
                 return False
 
     def shutdown(self) -> None:
-        """Store all that came, and take no more."""
+        """Store all that came, take no more, and close the store if it was opened here."""
         with self._lock:
             if not self._is_shut_down:
                 self.force_flush()
                 self._is_shut_down = True
+                try:
+                    self._opened.close()
+                except Exception:  # noqa: BLE001 - as above
+                    _log.exception("the store of GenAI spans could not be closed")
 
     # --- what is stored
 
