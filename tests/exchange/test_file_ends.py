@@ -35,9 +35,9 @@ def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     read: list[list[str]] = []
     record = growth._record_whole
 
-    def counted(how: Any, form: Any, paths: list[str], known: Any, growing: Any) -> Any:
+    def counted(how: Any, form: Any, paths: list[str], known: Any) -> Any:
         read.append(paths)
-        return record(how, form, paths, known, growing)
+        return record(how, form, paths, known)
 
     monkeypatch.setattr(growth, "_record_whole", counted)
     return read

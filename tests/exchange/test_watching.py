@@ -175,12 +175,20 @@ def test_files_and_folders_that_are_new_are_followed(memory: Repository, agents:
         assert contents(memory, f"claude-code:{name}") == ids(4, name)
 
 
-def test_sub_agents_of_a_session_are_linked_to_it_whichever_file_grew(memory: Repository, agents: Path) -> None:
+@pytest.mark.parametrize("length", [4, 400])
+def test_sub_agents_of_a_session_are_linked_to_it_whichever_file_grew(
+    memory: Repository, agents: Path, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     main, sub = agents / "S.jsonl", agents / "S" / "subagents" / "agent-x.jsonl"
-    write_records(main, claude_records("S", 4))
+    records = claude_records("S", length)
+    task = {"subagent_type": "explorer", "prompt": "Question 0 of S", "description": "look"}
+    records[-3]["message"]["content"] = [{"type": "tool_use", "id": "call-task", "name": "Task", "input": task}]
+    write_records(main, records)
     rest(main)
     watcher = Watcher(memory, [agents])
     list(watcher.look())
+    if length > 100:  # of the session, too, only the end is read
+        monkeypatch.delattr(growth, "_record_whole")
     side = [
         {**record, "agentId": "x", "isSidechain": True, "uuid": f"x{record['uuid']}",
          "parentUuid": record["parentUuid"] and f"x{record['parentUuid']}"}
@@ -190,7 +198,9 @@ def test_sub_agents_of_a_session_are_linked_to_it_whichever_file_grew(memory: Re
         write_records(sub, side[count - 2 : count])
         rest(sub)
         assert recorded(list(watcher.look())) == 2
-    assert memory.load("claude-code:S:agent-x").record.spawned_by == "claude-code:S"
+    agent = memory.load("claude-code:S:agent-x").record
+    assert (agent.spawned_by, agent.agent) == ("claude-code:S", "explorer")
+    assert len(memory.load("claude-code:S")) == length
 
 
 def test_what_cannot_be_read_is_told_once_and_the_rest_goes_on(memory: Repository, agents: Path) -> None:

@@ -42,7 +42,7 @@ class Lines:
     first_line: int = 1
     """The number of the first line."""
     first: Json | None = None
-    """The record that it begins with; None for the file's own beginning."""
+    """The record that it begins with; None if these are all lines from the file's own beginning on."""
 
 
 def checksum(file: BinaryIO, end: int) -> str:
@@ -100,8 +100,11 @@ def with_record_before(part: Lines, rules: PartRules, source_id: str, meta: Mapp
     return json_line(rules.before(part.first, source_id, meta)) + part.data
 
 
-def _beginning(file: BinaryIO, rules: PartRules, offset: int) -> tuple[int, Json] | None:
-    """Return where to begin, at least `OVERLAP` records before a place, and the record there."""
+def _beginning(file: BinaryIO, rules: PartRules, offset: int) -> tuple[int, Json | None] | None:
+    """Return where to begin, at least `OVERLAP` records before a place, and the record there; None if that is too far.
+
+    In a short file it is the file's beginning, without a record.
+    """
     start, size = offset, _STEP
     while start and offset - start < _FARTHEST:
         start = max(0, offset - size)
@@ -111,7 +114,7 @@ def _beginning(file: BinaryIO, rules: PartRules, offset: int) -> tuple[int, Json
         if found is not None:
             return start + found[0], found[1]
         size *= 4
-    return None
+    return None if start else (0, None)
 
 
 def _last_beginning(data: bytes, rules: PartRules, *, is_start: bool) -> tuple[int, Json] | None:

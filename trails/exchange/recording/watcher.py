@@ -26,6 +26,8 @@ _TOGETHER: Final = 32 << 20
 """Bytes of new files of a folder that are read together, so that sessions that copy each other are seen as forks."""
 _MOST_PROBLEMS: Final = 10_000
 """How many problems a watcher remembers, so as not to tell them again."""
+_SHORT: Final = 0.2
+"""Seconds for which a file may be read without a rest after it."""
 _LONGEST_WAIT: Final = 35.0
 """Seconds for which what waits is waited for where a watcher ends when it has settled down."""
 _AGAIN: Final = (1.0, 30.0)
@@ -95,9 +97,12 @@ class Watcher:
     _places: list[Path] = field(init=False)
     _reads: dict[str, FileRead] = field(init=False)
     _failures: dict[str, _Failure] = field(default_factory=dict)
+    _rests: dict[str, float] = field(default_factory=dict)
+    """When files whose reading takes long are looked at again: they take half of the time at most."""
     _seen_problems: set[tuple[str, int, str]] = field(default_factory=set)
     _seen_files: frozenset[str] = frozenset()
     _looks: int = 0
+    _is_following: bool = False
     _began: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -117,6 +122,7 @@ class Watcher:
 
         `rest` waits for the next look, so many seconds or less.
         """
+        self._is_following = True
         while not is_over():
             began = time.monotonic()
             busy = False
@@ -169,6 +175,8 @@ class Watcher:
 
     def _is_due(self, path: str, stamp: transcript_files.Stamp) -> bool:
         now = time.time()
+        if self._is_following and now < self._rests.get(path, 0.0):
+            return False
         failure = self._failures.get(path)
         if failure is not None:
             return now >= failure.due
@@ -247,6 +255,7 @@ class Watcher:
         """Bring in files that are read together, and yield what happened."""
         paths = [str(path) for path in unit]
         known = {path: self._reads[path] for path in paths if path in self._reads}
+        began = time.monotonic()
         how = growth.Recording(self.repository, self.redact_secrets, self.by, self.settle)
         try:
             taken = growth.record(how, form, paths, known)
@@ -262,8 +271,12 @@ class Watcher:
             else:
                 yield WatchEvent("failed", paths[0], form.name, reason=reason)
             return
+        spent = time.monotonic() - began
         for path in paths:
             self._failures.pop(path, None)
+            self._rests.pop(path, None)
+            if spent > _SHORT:
+                self._rests[path] = time.time() + spent
         self._remember(taken.reads)
         yield from self._events(form, paths[0], taken)
 
