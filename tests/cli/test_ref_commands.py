@@ -35,6 +35,14 @@ def test_a_ref_is_made_moved_shown_listed_and_removed(run: Run, place: Path) -> 
     assert json.loads(ok(run("refs", "--json")))["refs"] == []
 
 
+def test_a_log_shows_where_refs_are(run: Run) -> None:
+    ok(run("ref", "main", "plan"))
+    ok(run("ref", "draft", "plan@1"))
+    turns = json.loads(ok(run("log", "plan", "--json")))["turns"]
+    assert [(turn["index"], turn["refs"]) for turn in turns] == [(1, ["main"]), (0, ["draft"])]
+    assert "ref: draft" in ok(run("log", "plan"))
+
+
 def test_a_ref_that_is_elsewhere_is_not_moved(run: Run) -> None:
     ok(run("ref", "main", "plan"))
     refused = run("ref", "main", "plan@1", "--from", "plan@2")

@@ -131,6 +131,7 @@ class _Listing:
     strands: list[Strand]
     heads: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
     tags: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    refs: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
     notes: Mapping[str, int] = field(default_factory=dict)
     """How many notes there are on a turn, by its digest."""
 
@@ -144,8 +145,8 @@ def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | No
 
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it: then its
     transcript is listed, and without REF all sessions, the newest first. A line gives the first 8 digits of the turn's
-    digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
-    author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
+    digest and its index; in brackets the sessions whose last turn it is, tags, refs, notes, and what it was picked from;
+    role, author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
     """
     from trails.history.lookup.summaries import make_cursor
     from trails.rows import row_codec
@@ -310,11 +311,20 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
     for node in nodes.values():
         if node.status == "stored":
             listing.heads[_owner(nodes, node, _end(node) - 1)].append(node.label or node.id)
-    for tag in store.tags.list():
-        if tag.session_id in nodes and tag.length:
-            listing.tags[_owner(nodes, nodes[tag.session_id], tag.length - 1)].append(tag.name)
+    _name_places(store, nodes, listing)
     listing.notes = note_counts(store.store)
     return listing
+
+
+def _name_places(store: Repository, nodes: Mapping[str, ForestNode], listing: _Listing) -> None:
+    """Note the tags and refs at the turns that they stand for."""
+    named = [(listing.tags, tag.name, tag.session_id, tag.length) for tag in store.tags.list()]
+    for found, name, session_id, end in [
+        *named,
+        *((listing.refs, ref.name, ref.session_id, ref.at) for ref in store.refs.list()),
+    ]:
+        if session_id in nodes and (length := _end(nodes[session_id]) if end is None else end):
+            found[_owner(nodes, nodes[session_id], length - 1)].append(name)
 
 
 def _lineage(store: Repository, session_id: str) -> dict[str, ForestNode]:
@@ -422,6 +432,7 @@ def _plain(listing: _Listing, line: LaneLine, turns: Mapping[tuple[str, int], Tu
         "text": _first_line(turn),
         "heads": listing.heads.get(place, []),
         "tags": listing.tags.get(place, []),
+        "refs": listing.refs.get(place, []),
         "notes": listing.notes.get(turn.digest, 0),
         "quoted_from": turn.quoted_from.model_dump() if turn.quoted_from else None,
         "derived_from": turn.derived_from.model_dump(exclude_none=True) if turn.derived_from else None,
@@ -466,6 +477,7 @@ def _names(listing: _Listing, place: tuple[str, int], turn: Turn) -> list[Text]:
 
     names = [Text(clean(name), style="bold green") for name in listing.heads.get(place, [])]
     names += [Text(f"tag: {clean(name)}", style="bold yellow") for name in listing.tags.get(place, [])]
+    names += [Text(f"ref: {clean(name)}", style="bold cyan") for name in listing.refs.get(place, [])]
     if turn.quoted_from:
         names.append(Text(f"from {clean(turn.quoted_from.session_id)}@{turn.quoted_from.index}", style="magenta"))
     if turn.derived_from:
