@@ -760,3 +760,18 @@ def test_a_text_is_found_wherever_in_many_bytes_it_stands(at: int) -> None:
     left = without_hidden(bytes(data), matcher.within, matcher.overwritten, iris.UNNAMED)
     assert len(left) == len(data)
     assert left[at : at + 7] == b"*" * 7
+
+
+def test_an_import_reports_secrets_in_payloads_and_takes_them_out_if_asked_to(
+    memory: Repository, tmp_path: Path
+) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "Plan a trip", payloads=[Payload(data=as_json(KEY))])
+    (tmp_path / "session.jsonl").write_bytes(export_pi(memory, "plan"))
+    for is_out in (False, True):
+        with trails.open(":memory:") as other:
+            report = import_path(other, tmp_path / "session.jsonl", redact_secrets=is_out)
+            assert [(each.kind, each.where) for each in report.secrets] == [("github-token", "payload")]
+            (record,) = other.list()
+            data = other.payload(other.load(record.id).turns[0].payloads[0])
+            assert any(KEY in text for text in hidden_texts(data)) is not is_out

@@ -10,6 +10,7 @@ from trails.errors import InvalidInput
 from trails.exchange.source_transcript import ImportReport, Piece, SourceSession, SourceTurn
 from trails.model.values import Turn
 from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_value
+from trails.secrets.hidden_texts import hidden_texts, without_secrets
 
 SESSION_ID: Final = "session id"
 """Where a secret stands that is a part of a session's id in the source."""
@@ -77,6 +78,9 @@ class SecretFilter:
         yield from place.text("model", turn.model)
         yield from place.text("stop reason", turn.stop_reason)
         yield from place.text("request", turn.compaction.request if turn.compaction else None)
+        for payload in turn.payloads:
+            for text in hidden_texts(payload.data):
+                yield from place.json("payload", text)
 
     def in_session(self, session: SourceSession, session_id: str) -> Iterator[Found]:
         """Yield the secrets in a session's id, title, prompt and metadata."""
@@ -112,6 +116,9 @@ def redact_turn(turn: SourceTurn, detector: Detector) -> SourceTurn:
         model=turn.model and redact(turn.model, detector),
         stop_reason=turn.stop_reason and redact(turn.stop_reason, detector),
         compaction=summary,
+        payloads=tuple(
+            each.model_copy(update={"data": without_secrets(each.data, detector)}) for each in turn.payloads
+        ),
     )
 
 
