@@ -775,3 +775,36 @@ def test_an_import_reports_secrets_in_payloads_and_takes_them_out_if_asked_to(
             (record,) = other.list()
             data = other.payload(other.load(record.id).turns[0].payloads[0])
             assert any(KEY in text for text in hidden_texts(data)) is not is_out
+
+
+_WORDS = st.text(max_size=8) | st.sampled_from(
+    [MARK, f"to {MARK}!", json.dumps({"a": MARK}), b64encode(MARK.encode()).decode()]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_VALUES)
+def test_of_any_json_the_text_goes_and_all_else_stays(value: Any) -> None:
+    matcher = TextMatcher(MARK)
+    data = json.dumps(value).encode()
+    left = without_hidden(data, matcher.within, matcher.overwritten, iris.UNNAMED)
+    assert not holds_hidden(left, matcher.within)
+    if not holds_hidden(data, matcher.within):
+        assert left == data
+    elif isinstance(value, list):
+        assert [new for new, old in zip(json.loads(left), value, strict=True) if isinstance(old, int | float)] == [
+            old for old in value if isinstance(old, int | float)
+        ]
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from([MARK.encode(), b64encode(MARK.encode())]), max_size=6))
+def test_of_any_bytes_the_text_goes(pieces: list[bytes]) -> None:
+    matcher = TextMatcher(MARK)
+    data = b"\xff".join(pieces)
+    left = without_hidden(data, matcher.within, matcher.overwritten, iris.UNNAMED)
+    assert not holds_hidden(left, matcher.within)
+    assert len(left) == len(data) or not holds_hidden(data, matcher.within)
