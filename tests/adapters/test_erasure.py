@@ -183,3 +183,14 @@ def test_a_text_that_a_framework_stored_is_erased_everywhere(write: Callable[[Re
         assert store.proofs.verify().ok
     assert holds(place, NEEDLE) == []
     assert holds(place, KEPT), "the rest stays"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
+def test_every_framework_stores_in_postgresql_too(write: Callable[[Repository], None], url: str) -> None:
+    with trails.open(url, create=True) as store:
+        write(store)
+        store.redact_matching(NEEDLE)
+        assert store.search(NEEDLE) == []
+        assert store.search(KEPT)
+        assert store.proofs.verify().ok
