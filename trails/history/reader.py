@@ -339,7 +339,8 @@ class Reader:
 
         A session owns the versions above the one that it inherited; the inherited one is the nearest ancestor's.
         """
-        owned = self.prompts([record.id for record in chain]).values()
+        until = next((at for at, record in enumerate(chain, 1) if record.system_version == 0), None)
+        owned = self.prompts([record.id for record in chain[:until]]).values()  # one that inherits none ends it
         newest: int | None = None
         for record in chain:
             usable = [
