@@ -115,7 +115,10 @@ _ENTRIES = st.fixed_dictionaries(
 )
 
 
-@given(batches=st.lists(st.lists(_ENTRIES, min_size=1, max_size=6), min_size=1, max_size=3))
+_SHUFFLED = _ENTRIES.flatmap(lambda entry: st.permutations(list(entry.items()))).map(dict)
+
+
+@given(batches=st.lists(st.lists(_SHUFFLED, min_size=1, max_size=6), min_size=1, max_size=3))
 def test_any_entries_come_back_exactly(batches: list[list[dict[str, Any]]]) -> None:
     with trails.open(":memory:") as store:
         claude = _Plain(store)

@@ -13,7 +13,7 @@ import pytest
 from agents import Agent, Runner, SessionSettings, function_tool, set_tracing_disabled
 from agents.memory import Session
 from agents.testing import ScriptedModel
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.responses import (
     ResponseCodeInterpreterToolCall,
@@ -182,7 +182,11 @@ _ITEMS = st.fixed_dictionaries(
 )
 
 
-@given(items=st.lists(_ITEMS, min_size=1, max_size=5))
+_SHUFFLED = _ITEMS.flatmap(lambda item: st.permutations(list(item.items()))).map(dict)
+
+
+@example(items=[{"content": "b", "role": "user"}])
+@given(items=st.lists(_SHUFFLED, min_size=1, max_size=5))
 def test_any_items_come_back_exactly(items: list[Any]) -> None:
     with trails.open(":memory:") as store:
         session = TrailsSession("chat", store)
