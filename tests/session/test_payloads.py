@@ -29,7 +29,9 @@ from trails.exchange.openclaw.pi_export import export_session as export_pi
 from trails.exchange.rdf_files import import_rdf
 from trails.exchange.remotes.store_copy import copy_store
 from trails.history.lookup import session_quads
+from trails.history.records import payloads
 from trails.history.records.text_matcher import TextMatcher
+from trails.history.removal import detach
 from trails.integrity import digests
 from trails.model import iris
 from trails.rdf import vocab
@@ -808,3 +810,54 @@ def test_of_any_bytes_the_text_goes(pieces: list[bytes]) -> None:
     left = without_hidden(data, matcher.within, matcher.overwritten, iris.UNNAMED)
     assert not holds_hidden(left, matcher.within)
     assert len(left) == len(data) or not holds_hidden(data, matcher.within)
+
+
+def test_the_log_has_equal_bytes_once(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "a.trails", create=True) as store:
+        for name in ("one", "two"):
+            with store.create(id=name) as s:
+                s.append("user", "x", payloads=[STATE])
+                s.append("user", "y", payloads=[STATE, STATE])
+    with closing(sqlite3.connect(tmp_path / "a.trails" / "trails.db")) as file:
+        rows = file.execute(
+            "SELECT number, commit_id, flags, leaves, body, body_digest, digest, rewritten FROM trails_records"
+        )
+        assert sum(Row(*row).unpack().record.add.count(b"#bytesPart>") for row in rows) == 1
+
+
+def test_a_turn_that_comes_while_a_text_is_taken_out_loses_it_too(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = Payload(data=b'["Zenobia"]')
+    with memory.create(id="first") as first:
+        first.append("user", "x", payloads=[secret])
+    real, late = payloads.put_in_place, memory.create(id="late")
+
+    def put(taking: Any) -> None:
+        real(taking)
+        if not late.worktree.stored:
+            late.append("user", "x", payloads=[secret])
+            late.persist()
+
+    monkeypatch.setattr(payloads, "put_in_place", put)
+    memory.redact_matching("Zenobia")
+    for name in ("first", "late"):
+        assert memory.payload(memory.load(name).turns[0].payloads[0]) == b'["redacted"]'
+    assert memory.verify().findings == ()
+
+
+def test_a_copy_is_refused_while_the_bytes_of_its_original_go(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with memory.create(id="plan") as s:
+        s.append("user", "x", payloads=[STATE])
+    real = detach.copy_turns
+
+    def copied(*args: Any, **options: Any) -> Any:
+        payloads.sweep_references(memory.store, NamedNode(iris.session("plan")))  # as a deletion begins
+        return real(*args, **options)
+
+    monkeypatch.setattr(detach, "copy_turns", copied)
+    with pytest.raises(InvalidInput, match="redacted or deleted meanwhile"):
+        memory.flatten("plan", id="flat")
+    assert "flat" not in memory

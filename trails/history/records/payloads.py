@@ -24,7 +24,7 @@ from trails.model.values import Finding, Payload, PayloadReference, SessionRecor
 from trails.rdf import query_files, vocab
 from trails.rdf.codec import subject_of, term_text
 from trails.secrets.hidden_texts import holds_hidden, without_hidden
-from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
+from trails.store.contract import Matching, QuadStore, Solutions
 from trails.store.pattern import Preview
 
 _PIECE: Final = 3 << 20
@@ -314,18 +314,6 @@ def put_in_place(taking: Erasure) -> None:
     for new in taking.payloads.values():
         if NamedNode(iris.payload(new.digest)) in named:
             taking.found.add += payload_quads(new)
-
-
-def refuse_dangling(taking: Erasure) -> LeafMaker:
-    """Return a maker of no leaves, which refuses a commit that leaves a turn behind whose payload it takes out."""
-
-    def made(after: Preview) -> list[Leaf]:
-        for node in taking.payloads:
-            if found := after.quads((None, vocab.PAYLOAD_OF, node, None)):
-                raise PreconditionFailed(matched=found)
-        return []
-
-    return made
 
 
 PAYLOADS: Final = RecordKind(

@@ -306,7 +306,7 @@ class Changed:
     """The same of those that were deleted."""
     turns: list[ChangedTurn] = field(default_factory=list)
     makers: list[Callable[[Preview], Sequence[Leaf]]] = field(default_factory=list)
-    """What looks at the store as it will be, and refuses the commit or joins it."""
+    """What looks at the store as it will be, and joins the commit."""
     parts: dict[str, dict[str, None]] = field(default_factory=dict)
     """By session, the IRIs (as they are then) of all else that is changed."""
 

@@ -383,7 +383,7 @@ def _found(store: QuadStore, needle: TextMatcher, substitution: Pseudonyms) -> C
         walk.graph(graph, store.quads((None, None, None, graph)))
     payloads.put_in_place(taking)
     leaving = [*payloads.payloads_among(found.remove), *taking.payloads]
-    found.makers += [payloads.refuse_dangling(taking), payloads.drop_unreferenced(leaving)]
+    found.makers.append(payloads.drop_unreferenced(leaving))  # of what another writer refers to, the next look sees it
     return found
 
 
