@@ -61,7 +61,7 @@ _SILENT: Final = _ABOVE | {"execute_tool"}
 """Operations whose spans say nothing of their own."""
 _CONVENTIONS: Final = {
     "ai.": "Vercel's AI SDK (ai.*)", "langsmith.": "LangSmith (langsmith.*)", "langfuse.": "Langfuse (langfuse.*)",
-    "traceloop.": "Traceloop's OpenLLMetry (traceloop.*)", "mlflow.": "MLflow (mlflow.*)",
+    "traceloop.entity.": "Traceloop's tasks (traceloop.entity.*)", "mlflow.": "MLflow (mlflow.*)",
     "logfire.": "Pydantic Logfire (logfire.*)", "llm.": "attributes named llm.*",
 }  # fmt: skip
 """Whose attributes begin how, of spans that no rule here knows."""
