@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from trails import InvalidInput, Repository
 
 pytest.importorskip("langgraph.store.base")
 
-from langgraph.store.base import GetOp, IndexConfig, PutOp, SearchOp
+from langgraph.store.base import GetOp, IndexConfig, Op, PutOp, SearchOp
 
 from trails.adapters.langgraph import TrailsStore
 
@@ -62,7 +62,7 @@ def test_a_batch_is_one_commit_and_reads_what_was_there_before(repository: Repos
     store = TrailsStore(repository)
     store.put(ALICE, "diet", {"likes": "fish"})
     before = repository.store.number
-    ops = [
+    ops: list[Op] = [
         PutOp(ALICE, "diet", {"likes": "rice"}),
         PutOp(("other",), "k", {"a": 1}),
         GetOp(ALICE, "diet"),
@@ -135,7 +135,7 @@ def test_threads_that_put_lose_nothing(repository: Repository) -> None:
 
 
 def test_a_query_finds_by_meaning_if_there_is_an_index(repository: Repository) -> None:
-    def embed(texts: list[str]) -> list[list[float]]:
+    def embed(texts: Sequence[str]) -> list[list[float]]:
         return [[float("fish" in text), float("car" in text)] for text in texts]
 
     TrailsStore(repository).put(ALICE, "diet", {"text": "likes fish"})
