@@ -127,6 +127,23 @@ def message_turn(message: BaseMessage, serde: SerializerProtocol, *, is_native: 
     return turn
 
 
+def message_record(message: BaseMessage) -> dict[str, Any] | None:
+    """Return a message as JSON, for what is no turn yet; None if it would not come back exactly."""
+    turn = _native_turn(message, "user")
+    record = {"class": type(message).__name__, **_fields(message, turn)}
+    if not (is_plain(record) and _comes_back(message, turn, record)):
+        return None
+    said = {name: turn[name] for name in ("content", "tool_calls", "usage") if turn.get(name)}
+    return deepcopy(record | said)
+
+
+def message_of(record: Mapping[str, Any]) -> BaseMessage:
+    """Return the message that a record says, as a value of its own."""
+    said = deepcopy(dict(record))
+    calls = [(call["id"], call["name"], call["arguments"]) for call in said.get("tool_calls", ())]
+    return _message(said, said.get("content", ""), calls, said.get("usage"))
+
+
 def plain_turn(message: BaseMessage, turn: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
     """Return what to append instead of a turn that is refused: the message's text, and its bytes beside it."""
     return {"role": turn["role"], "content": str(message.text) or [_EMPTY_PART], **_exact(message, serde)}

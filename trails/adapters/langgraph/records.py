@@ -7,12 +7,13 @@ them. A list of messages is the indices of their turns; any other value is the b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from json import dumps
 from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import KEY, is_plain
+from trails.adapters.langgraph.messages import KEY, is_messages, is_plain, message_record
 from trails.model.values import Payload
 
 ROLE: Final = "info"
@@ -56,17 +57,33 @@ class Write(NamedTuple):
 
 
 JSON: Final = "json"
-"""The kind of values that stand in a record as they are: there is no text in them."""
+"""The kind of values that stand in a record as they are."""
+MESSAGES: Final = "messages"
+"""The kind of lists of messages that stand in a record as JSON."""
+IN_RECORD: Final = (JSON, MESSAGES)
 HERE: Final = -1
 """The index of a turn that is not appended yet."""
-_PLAIN: Final = (bool, int, float)
+LONGEST_CHANNEL: Final = 512
+"""How long the JSON of a channel's value may be to stand in records: those that name all channels say it again."""
+LONGEST_WRITE: Final = 4096
+"""How long the JSON of a write may be to stand in its record."""
+_TEXTLESS: Final = (bool, int, float, type(None))
 
 
-def blob(name: str, value: object, serde: SerializerProtocol) -> Blob:
-    """Return a value as a record is to hold it."""
-    if value is None or (value.__class__ in _PLAIN and is_plain(value)):
+def blob(name: str, value: object, serde: SerializerProtocol, longest: int) -> Blob:
+    """Return a value as a record is to hold it: as JSON up to a length, or as a payload; with 0, no text is in the record."""
+    if value.__class__ in _TEXTLESS and is_plain(value):
         return Blob(HERE, name, JSON, None, value)
+    if longest:
+        kind, plain = (MESSAGES, _message_records(value)) if is_messages(value) else (JSON, value)
+        if plain is not None and is_plain(plain) and len(dumps(plain)) <= longest:
+            return Blob(HERE, name, kind, None, plain_copy(plain))
     return Blob(HERE, name, *serde.dumps_typed(value))
+
+
+def _message_records(messages: Any) -> list[dict[str, Any]] | None:
+    records = [record for message in messages if (record := message_record(message)) is not None]
+    return records if len(records) == len(messages) else None
 
 
 def payloads(blobs: Iterable[Blob]) -> list[Payload]:
@@ -74,7 +91,7 @@ def payloads(blobs: Iterable[Blob]) -> list[Payload]:
     return [
         Payload(data=each.data, media_type=f"application/x-{each.kind}", name=each.name)
         for each in blobs
-        if each.kind != JSON and each.data is not None
+        if each.kind not in IN_RECORD and each.data is not None
     ]
 
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.additions import Addition, append_turn, append_writes
 from trails.adapters.langgraph.messages import turn_again
-from trails.adapters.langgraph.records import HERE, JSON, About, Blob, Entry, MessageList, Value, Write
+from trails.adapters.langgraph.records import HERE, IN_RECORD, About, Blob, Entry, MessageList, Value, Write
 from trails.adapters.langgraph.threads import THREAD, Lane, Thread, session_records
 from trails.errors import SessionNotFound
 from trails.session.repository import Repository
@@ -101,7 +101,7 @@ def _append(source: Lane, entry: Entry, lane: Lane) -> Entry:
 
 def _held(source: Lane, blob: Blob) -> Blob:
     """Return a value with its bytes, to be stored in another turn."""
-    return blob._replace(at=HERE, data=None if blob.kind == JSON else source.data(blob))
+    return blob._replace(at=HERE, data=None if blob.kind in IN_RECORD else source.data(blob))
 
 
 def _copied(source: Lane, index: int, lane: Lane) -> int:

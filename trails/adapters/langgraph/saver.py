@@ -32,6 +32,8 @@ from trails.adapters.langgraph import rewriting
 from trails.adapters.langgraph.additions import Addition, append_writes
 from trails.adapters.langgraph.messages import is_messages
 from trails.adapters.langgraph.records import (
+    LONGEST_CHANNEL,
+    LONGEST_WRITE,
     Blob,
     Entry,
     Value,
@@ -337,7 +339,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             elif is_messages(given):
                 values[name] = addition.messages(name, given)
             else:
-                values[name] = blob(name, given, self.serde)
+                values[name] = blob(name, given, self.serde, LONGEST_CHANNEL if self._is_native else 0)
         return values
 
     def put_writes(
@@ -352,7 +354,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         given: _Writes = []
         for at, (channel, value) in enumerate(writes):
             position = WRITES_IDX_MAP.get(channel, at)
-            held = blob(write_name(position, channel), value, self.serde)
+            held = blob(write_name(position, channel), value, self.serde, LONGEST_WRITE if self._is_native else 0)
             given.append(Write(task_id, position, channel, task_path, held))
 
         def write(thread: Thread) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import StoredMessage, payload_named, stored_message
+from trails.adapters.langgraph.messages import StoredMessage, message_of, payload_named, stored_message
 from trails.adapters.langgraph.records import (
     JSON,
+    MESSAGES,
     ROLE,
     Blob,
     Entry,
@@ -138,6 +139,8 @@ class Lane:
         """Return a value that a record of this session holds; raise `LookupError` if it was redacted."""
         if blob.kind == JSON:
             return plain_copy(blob.plain)
+        if blob.kind == MESSAGES:
+            return [message_of(record) for record in blob.plain]
         return serde.loads_typed((blob.kind, self.data(blob)))
 
     def data(self, blob: Blob) -> bytes:
