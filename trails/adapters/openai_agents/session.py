@@ -45,7 +45,7 @@ class TrailsSession:
     >>> with trails.open(":memory:") as store:
     ...     chat = TrailsSession("chat", store)
     ...     asyncio.run(chat.add_items([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]))
-    ...     asyncio.run(chat.pop_item()), asyncio.run(chat.get_items()), len(store.load(chat.ref_name))
+    ...     asyncio.run(chat.pop_item()), asyncio.run(chat.get_items()), len(store.checkout(chat.ref_name))
     ({'role': 'assistant', 'content': 'Hello'}, [{'role': 'user', 'content': 'Hi'}], 1)
     """
 
@@ -93,7 +93,7 @@ class TrailsSession:
 
     @property
     def ref_name(self) -> str:
-        """The name of the branch's ref: `store.load(ref_name)`, `store.checkout(ref_name)`."""
+        """The name of the branch's ref: `store.checkout` gives its turns, `store.load` also those taken back."""
         return self._ref_name(self._branch)
 
     def _ref_name(self, branch: str) -> str:
