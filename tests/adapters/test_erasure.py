@@ -54,7 +54,7 @@ def langgraph(store: Repository) -> None:
             "names": [NEEDLE],
         }
 
-    graph = StateGraph(State)
+    graph: Any = StateGraph(State)
     graph.add_node(node)
     graph.add_edge(START, "node")
     app = graph.compile(checkpointer=TrailsSaver(store), store=TrailsStore(store))
