@@ -31,7 +31,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 
-from trails.adapters.langgraph import TrailsSaver
+from trails.adapters.langgraph import TrailsSaver, rewriting
 from trails.adapters.langgraph.messages import are_equal, message_turn, stored_message
 
 CHAT: RunnableConfig = {"configurable": {"thread_id": "chat", "checkpoint_ns": ""}}
@@ -372,6 +372,43 @@ def test_the_text_of_a_deleted_run_is_in_no_file(tmp_path: Path) -> None:
         assert store.verify().ok
     assert text_in_files(tmp_path, "kept words")
     assert not text_in_files(tmp_path, "gone words")
+
+
+def test_a_deletion_of_runs_that_was_cut_short_is_finished_by_the_next(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = TrailsSaver(store)
+    config: RunnableConfig = CHAT
+    for run in ("a", "b", "c"):
+        made = checkpoint(messages=[HumanMessage(f"words of {run}", id=run)])
+        config = saver.put(config, made, {"run_id": run}, made["channel_versions"])
+    with monkeypatch.context() as patch:
+        patch.setattr(rewriting, "_delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            saver.delete_for_runs(["b"])
+
+    assert len(list(TrailsSaver(store).list(CHAT))) == 3
+    TrailsSaver(store).delete_for_runs(["b"])
+    assert [each.metadata["run_id"] for each in TrailsSaver(store).list(CHAT)] == ["c", "a"]
+    assert [hit.snippet for hit in store.search("words of b")] == []
+    assert store.verify().ok
+
+
+def test_pruning_keeps_what_a_delta_channel_is_worked_out_from(store: Repository) -> None:
+    saver = TrailsSaver(store)
+    first = checkpoint(log=["seed"])
+    config = saver.put(CHAT, first, {"step": 0}, first["channel_versions"])
+    for step in (1, 2, 3):
+        saver.put_writes(config, [("log", [str(step)])], f"task {step}")
+        made = checkpoint()
+        made["channel_versions"] = {"log": made["id"]}
+        config = saver.put(config, made, {"step": step, "counters_since_delta_snapshot": {"log": (step, step)}}, {})
+    before = saver.get_delta_channel_history(config=config, channels=["log"])
+    saver.prune(["chat"])
+
+    assert TrailsSaver(store).get_delta_channel_history(config=config, channels=["log"]) == before
+    assert before["log"]["seed"] == ["seed"]
+    assert [write[2] for write in before["log"]["writes"]] == [["1"], ["2"], ["3"]]
 
 
 def test_a_thread_that_was_deleted_can_begin_again(store: Repository) -> None:

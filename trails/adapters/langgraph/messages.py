@@ -239,7 +239,7 @@ def payload_named(turn: Turn, name: str) -> PayloadReference | None:
 
 
 def _message(given: Mapping[str, Any], content: Any, calls: list[tuple[str, str, Any]], usage: Any) -> BaseMessage:
-    kind = _CLASSES[given["class"]] if "class" in given else None
+    kind = _CLASSES.get(given.get("class", ""))
     if kind is None:
         raise ValueError("the metadata names no class of message")
     fields = {"content": content, "id": given.get("id"), **given.get("fields", {}), **given.get("extra", {})}
