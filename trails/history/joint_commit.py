@@ -33,6 +33,8 @@ class Part:
     """What is done once all of it is written."""
     otherwise: Refusal | None = None
     """Makes the error for a precondition of `tx` that says nothing itself."""
+    seen: object = None
+    """The store's token before what `tx` requires was last seen to hold: while it is the same, that is not looked up."""
 
 
 def commit_together(store: QuadStore, make: Callable[[], Sequence[Part]]) -> int:
@@ -78,7 +80,7 @@ class _Begun:
         return self.part.tree
 
     def changes(self) -> list[Proposal]:
-        beside = [] if self.part.tx is None else [self.part.tx.change()]
+        beside = [] if self.part.tx is None else [self.part.tx.change(seen=self.part.seen)]
         return beside if self.step is None else [self.step.change, *beside]
 
     def end(self) -> int:
@@ -125,7 +127,9 @@ def _joined(parts: Sequence[_Begun]) -> Proposal:
             if found:
                 raise PreconditionFailed(matched=found)
     every = [change for own in changes for change in own]
+    seen = [change.seen for change in every if change.require]
     return Proposal(
+        seen=seen[0] if all(each == seen[0] for each in seen) and seen else None,
         add=list(owners),
         remove=_all(change.remove for change in every),
         require=[quad for quad in _all(change.require for change in every) if quad not in owners],

@@ -286,7 +286,8 @@ class Checkout(Handle, public=True):
         if self._ref is not None and self._ref.at is None:
             tx.forbid(named.next_turn, lambda _: self._grown())
         self._attempt = after, session
-        return Part(tx, tree, lambda: self._arrive(after, session))
+        seen = None if self._seen is None else self._seen[1]
+        return Part(tx, tree, lambda: self._arrive(after, session), seen=seen)
 
     def _settle_lost(self) -> None:
         """Go where a commit of which no answer came has moved the ref, if it was done."""
