@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 import trails
 from tests.support.live_transcripts import claude_records, write_records
 from trails import Repository
+from trails.errors import InvalidInput
 from trails.exchange.file_import import import_path
 from trails.exchange.recording import growth
 from trails.exchange.recording.file_state import FileStates
@@ -239,6 +241,27 @@ def test_a_damaged_state_is_begun_anew(tmp_path: Path, memory: Repository, agent
     states = FileStates(tmp_path / "watch.db")
     assert recorded(list(Watcher(memory, [agents], states).look())) == 4
     states.close()
+
+
+def test_a_state_that_cannot_be_written_holds_nothing_up(tmp_path: Path, memory: Repository, agents: Path) -> None:
+    states, other = FileStates(tmp_path / "watch.db"), sqlite3.connect(tmp_path / "watch.db", isolation_level=None)
+    states._db.execute("PRAGMA busy_timeout = 10")
+    other.execute("BEGIN IMMEDIATE")
+    watcher = Watcher(memory, [agents], states)
+    for start in (0, 4):
+        write_records(agents / "S.jsonl", claude_records("S", 4, start=start))
+        rest(agents / "S.jsonl")
+        assert recorded(list(watcher.look())) == 4
+    other.execute("ROLLBACK")
+    other.close()
+    assert states.all() == {}
+    write_records(agents / "S.jsonl", claude_records("S", 1, start=8))
+    rest(agents / "S.jsonl")
+    assert recorded(list(watcher.look())) == 1
+    assert set(states.all()) == {str(agents / "S.jsonl")}
+    states.close()
+    with pytest.raises(InvalidInput, match="name another file"):
+        FileStates(agents)
 
 
 def test_a_session_that_was_watched_has_one_record_of_its_import(memory: Repository, agents: Path) -> None:

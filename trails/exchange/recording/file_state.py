@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trails.errors import InvalidInput
 from trails.exchange.recording.user_state import state_folder
 from trails.files import private_folders
 from trails.session import Repository
@@ -71,9 +72,11 @@ class FileStates:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._db = self._open()
+        except sqlite3.OperationalError as error:
+            raise InvalidInput(
+                f"the state of the watcher cannot be kept in {path}: {error}; name another file (--state)"
+            ) from error
         except sqlite3.DatabaseError:  # a damaged one tells nothing that reading the files again does not
-            if path is None:
-                raise
             for name in ("", "-wal", "-shm"):
                 Path(f"{path}{name}").unlink(missing_ok=True)
             self._db = self._open()
@@ -98,7 +101,8 @@ class FileStates:
         """Forget everything unless the store's log still reaches to where it reached when this was written."""
         row = self._db.execute("SELECT lines, number, link FROM reached").fetchone()
         if row is not None and not repository.store.log.holds(Leaves(*row)):
-            with self._written():
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
                 self._db.execute("DELETE FROM files")
                 self._db.execute("DELETE FROM reached")
 
@@ -112,9 +116,13 @@ class FileStates:
         return found
 
     def keep(self, reads: Mapping[str, FileRead], reached: Leaves) -> None:
-        """Keep what was read of some files, once the store has it up to a place of its log."""
+        """Keep what was read of some files, once the store has it up to a place of its log.
+
+        What cannot be kept is read again by the next watcher, and that is all.
+        """
         rows = [(path, json.dumps(asdict(read), separators=(",", ":"))) for path, read in reads.items()]
-        with self._written():
+        with suppress(sqlite3.Error), self._db:  # another watcher holds it for long, or the disk is full
+            self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", rows)
             self._db.execute(
                 "INSERT INTO reached VALUES (1, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET lines = excluded.lines, "
@@ -124,15 +132,6 @@ class FileStates:
 
     def forget(self, paths: Iterable[str]) -> None:
         """Forget files that are gone."""
-        with self._written():
+        with suppress(sqlite3.Error), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
-
-    @contextmanager
-    def _written(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
