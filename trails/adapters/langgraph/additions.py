@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn
+from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn, unchanged_length
 from trails.adapters.langgraph.records import (
     HERE,
     ROLE,
@@ -46,18 +46,11 @@ class Addition:
         """Return a list of messages as turns: those that the lane holds, and new ones for the others."""
         earlier = self.before.get(name)
         indices = earlier.indices if isinstance(earlier, MessageList) else ()
-        keep = self._unchanged(indices, messages)
+        held, lane = self.lane.messages, self.lane
+        keep = unchanged_length([held.get(index) or lane.message(index) for index in indices], messages, self._serde)
         if isinstance(earlier, MessageList) and keep == len(messages) == len(indices):
             return earlier
         return MessageList((*indices[:keep], *map(self._index, messages[keep:])))
-
-    def _unchanged(self, indices: Sequence[int], messages: Sequence[BaseMessage]) -> int:
-        """Return how many messages at the beginning are just those of some turns."""
-        held, lane, serde = self.lane.messages, self.lane, self._serde
-        for number, (index, message) in enumerate(zip(indices, messages, strict=False)):
-            if not (held.get(index) or lane.message(index)).holds(message, serde):
-                return number
-        return min(len(indices), len(messages))
 
     def _index(self, message: BaseMessage) -> int:
         if message.id is not None:

@@ -6,7 +6,7 @@ would not come back exactly so is kept as the bytes of the user's serializer bes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from math import isfinite
 from typing import Any, Final, NamedTuple
@@ -68,6 +68,23 @@ def are_equal(one: BaseMessage, other: BaseMessage) -> bool:
         return bool(one.__dict__ == other.__dict__ and one.__pydantic_extra__ == other.__pydantic_extra__)
     except (TypeError, ValueError):  # values that cannot be compared, such as arrays
         return False
+
+
+def unchanged_length(kept: Sequence[StoredMessage], messages: Sequence[BaseMessage], serde: SerializerProtocol) -> int:
+    """Return how many messages at the beginning are just those that are kept: all are looked at with every checkpoint."""
+    count = 0
+    try:
+        for stored, message in zip(kept, messages, strict=False):
+            own = stored.message
+            if own is None or own.__class__ is not message.__class__:
+                if not stored.holds(message, serde):
+                    break
+            elif own.__dict__ != message.__dict__ or own.__pydantic_extra__ != message.__pydantic_extra__:
+                break
+            count += 1
+    except (TypeError, ValueError):  # values that cannot be compared, such as arrays
+        pass
+    return count
 
 
 def copy_message(message: BaseMessage) -> BaseMessage:
