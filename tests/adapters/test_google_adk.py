@@ -271,6 +271,15 @@ def test_any_names_are_told_apart(service: TrailsSessionService, names: tuple[st
     assert sorted(run(work())) == sorted(["plain", names[2]])
 
 
+def test_a_partial_event_is_not_stored(service: TrailsSessionService) -> None:
+    async def work() -> list[Event]:
+        session = await service.create_session(**WHO)
+        assert await service.append_event(session, said("Pl", partial=True)) is not None
+        return [*session.events, *(await add(service, session)).events]
+
+    assert run(work()) == []
+
+
 def test_sessions_are_listed_by_when_they_were_last_added_to(service: TrailsSessionService) -> None:
     async def work() -> list[str]:
         sessions = [await service.create_session(**WHO, session_id=name) for name in "abc"]
