@@ -22,7 +22,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.runs import counter
-from trails import Inbound, Ledger, Repository, Router, Runs, Session, Tree
+from trails import Inbound, Ledger, Payload, Repository, Router, Runs, Session, Tree
 from trails.audit import audit, evidence_pack
 from trails.exchange.file_import import export_session, import_bytes, import_path
 from trails.exchange.openclaw.openclaw_export import export_folder
@@ -73,7 +73,7 @@ class World:
         self.folder = folder
         self.store = trails.open(":memory:", actor="agent:witness")
         plan = self.store.create(id="plan", principal="alice", agent="planner", system="Be brief")
-        plan.append("user", "Plan a trip")
+        plan.append("user", "Plan a trip", payloads=[Payload(data=b"bytes")])
         plan.append("assistant", "Where to?", model="m")
         plan.append("user", "Zermatt")
         plan.persist()
@@ -249,6 +249,10 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.at": Reads(lambda w: w.store.at(datetime.now(UTC))),
     "Repository.refresh": Reads(lambda w: w.store.refresh()),
     "Repository.sync": Reads(lambda w: w.store.sync()),
+    "Repository.find": Reads(lambda w: w.store.find({"team": "none"})),
+    "Repository.payload": Reads(lambda w: w.store.payload(w.plan[0].payloads[0])),
+    "Session.payload": Reads(lambda w: w.plan.payload(w.plan[0].payloads[0])),
+    "Session.refresh": Reads(lambda w: w.plan.refresh()),
     "Repository.summaries": Reads(lambda w: w.store.summaries()),
     "Repository.stats": Reads(lambda w: w.store.stats()),
     "Repository.cost": Reads(lambda w: w.store.cost()),
@@ -325,7 +329,9 @@ OPERATIONS: dict[str, Operation] = {
     "Refs.history": Reads(lambda w: w.store.refs.history("main"), lambda w: w.store.refs.set("main", "plan")),
     "Refs.remove": Changes(lambda w: w.store.refs.remove("main"), lambda w: w.store.refs.set("main", "plan")),
     "Repository.checkout": Reads(lambda w: w.store.checkout("main"), lambda w: w.store.refs.set("main", "plan")),
-    "Checkout.pop": Changes(lambda w: w.store.checkout("main").pop(), lambda w: w.store.refs.set("main", "plan")),
+    "Repository.checkout, pop": Changes(
+        lambda w: w.store.checkout("main").pop(), lambda w: w.store.refs.set("main", "plan")
+    ),
     "Repository.commit": Changes(batched),
     # --- tags and notes
     "Tags.add": Changes(lambda w: w.store.tags.add("v2", "plan")),
