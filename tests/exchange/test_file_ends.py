@@ -14,7 +14,7 @@ import pytest
 
 import trails
 from tests.exchange.test_growing import contents, imported
-from tests.support.live_transcripts import claude_records, codex_header, codex_records, write_records
+from tests.support.live_transcripts import claude_records, codex_header, codex_records, pi_records, write_records
 from trails import Repository
 from trails.exchange import formats
 from trails.exchange.recording import file_end, growth
@@ -120,6 +120,30 @@ def test_a_rollout_of_codex_that_was_read_in_ends_is_as_if_it_came_whole(
     assert len(whole_reads) < 12
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_session_file_of_pi_that_was_read_in_ends_is_as_if_it_came_whole(
+    file: Path, monkeypatch: pytest.MonkeyPatch, whole_reads: list[list[str]], *, is_compacted: bool
+) -> None:
+    monkeypatch.setattr(file_end, "OVERLAP", 8)
+    chance, records = random.Random(31), pi_records("01-s", 60)
+    if is_compacted:
+        told = {"type": "compaction", "summary": "So far.", "firstKeptEntryId": records[40]["id"], "tokensBefore": 9}
+        records[61:61] = [{**records[60], **told, "id": "c0", "parentId": records[60]["id"]}]
+        records[62]["parentId"] = "c0"
+    file.parent.mkdir()
+    with trails.open(":memory:") as store:
+        watcher, at = Watcher(store, [file.parent], settle=FOR_EVER), 0
+        while at < len(records):
+            step = chance.randint(1, 9)
+            write_records(file, records[at : at + step])
+            at += step
+            looked(watcher, file)
+        found = contents(store)
+        assert store.verify().ok
+    assert found == imported(file, file.read_bytes(), final=False)
+    assert len(whole_reads) < 14
+
+
 def test_a_long_file_comes_in_parts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_end, "PART", 40_000)
     write_records(file, claude_records("S", 1_000))
@@ -165,9 +189,10 @@ def test_a_line_that_cannot_be_used_is_told_with_its_number_in_the_file(memory: 
 
 
 def real_files(shared: Path) -> Iterator[Path]:
-    for file in sorted((shared / "data" / "claude-code-jsonl").glob("*.jsonl")):
-        if file.stat().st_size < 300_000:
-            yield file
+    for folder in ("claude-code-jsonl", "codex-rollout", "pi-session-jsonl"):
+        for file in sorted((shared / "data" / folder).glob("*.jsonl")):
+            if file.stat().st_size < 300_000:
+                yield file
 
 
 @pytest.mark.slow

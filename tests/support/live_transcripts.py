@@ -95,3 +95,26 @@ def _codex_turn(thread: str, turn: int) -> list[dict[str, Any]]:
 
 def _codex_message(role: str, kind: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def pi_records(session: str, turns: int) -> list[dict[str, Any]]:
+    """All lines of a session file of pi: its header, and turns of a question and an answer, with changes of the model."""
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": session, "timestamp": "2026-05-01T10:00:00.000Z", "cwd": "/home/alice"}
+    ]
+    for turn in range(turns):
+        if turn % 10 == 5:
+            lines.append(_pi_line(lines, {"type": "model_change", "provider": "p", "modelId": f"m-{turn}"}))
+        asked = {"role": "user", "content": f"Question {turn}"}
+        said = {"role": "assistant", "content": [{"type": "text", "text": f"Answer {turn}"}], "stopReason": "stop"}
+        for message in (asked, {**said, "model": "m-1", "usage": {"input": 10, "output": turn}}):
+            lines.append(_pi_line(lines, {"type": "message", "message": message}))
+    return lines
+
+
+def _pi_line(before: list[dict[str, Any]], told: dict[str, Any]) -> dict[str, Any]:
+    place = len(before)
+    when = datetime(2026, 5, 1, 10, tzinfo=UTC) + timedelta(seconds=place)
+    parent = None if place == 1 else before[-1]["id"]
+    stamp = when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"id": f"{place:08x}", "parentId": parent, "timestamp": stamp, **told}

@@ -105,7 +105,17 @@ _FORMATS: Final = (
         parts=PartRules(claude_code.begins_part, claude_code.session_of, claude_code.before_part, claude_code.MISFITS),
         reasons=claude_code.REASONS,
     ),
-    Format("pi", pi_session_file.sniff, pi_session_file.parse),
+    Format(
+        "pi",
+        pi_session_file.sniff,
+        pi_session_file.parse,
+        parts=PartRules(
+            pi_session_file.begins_part,
+            pi_session_file.session_of,
+            pi_session_file.before_part,
+            never=pi_session_file.CHANGING,
+        ),
+    ),
     Format(
         "codex",
         codex.sniff,

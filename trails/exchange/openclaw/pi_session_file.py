@@ -38,6 +38,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pydantic import Field, ValidationError
@@ -135,6 +136,30 @@ class NotedHeader(Value):
     principal: str | None = None
     agent: str | None = None
     system: str | None = None
+
+
+CHANGING: Final = (b'"compaction"',)
+"""Words of entries that name earlier ones: the end of a file that has one does not tell enough."""
+_LONGEST_HEADER: Final = 1 << 20
+
+
+def begins_part(entry: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Tell whether the end of a file can be read from an entry on: a message that follows the entry before it."""
+    is_linked = before is not None and isinstance(entry.get("parentId"), str) and before.get("id") == entry["parentId"]
+    return is_linked and entry.get("type") == "message" and isinstance(entry.get("id"), str)
+
+
+def session_of(_: Mapping[str, Any], path: Path) -> str | None:
+    """Return the session of a file by its header; None for a version whose entries would need to be migrated."""
+    with path.open("rb") as file:
+        header = json_files.read_object(file.readline(_LONGEST_HEADER))
+    is_whole = isinstance(header, dict) and _is_header(header) and header.get("version") == VERSION
+    return str(header["id"]) if isinstance(header, dict) and is_whole else None
+
+
+def before_part(entry: Mapping[str, Any], session: str, _: Mapping[str, Any]) -> _Json:
+    """Return a header to read in the place of all before an entry."""
+    return {"type": "session", "version": VERSION, "id": session, "timestamp": entry.get("timestamp")}
 
 
 def read_entry(
