@@ -83,6 +83,7 @@ def test_a_head_that_moved_keeps_all_of_it_pending(store: Repository) -> None:
         batch.add(two)
     assert (one.pending, two.pending, _texts(store.load("one"))) == (1, 1, "")
     assert one.persist() == 1
+    two.discard_pending()
 
 
 def test_checkouts_store_turns_moves_and_new_refs_together(store: Repository) -> None:
@@ -121,6 +122,8 @@ def test_a_ref_that_moved_meanwhile_keeps_all_of_it_pending(store: Repository) -
         batch.add(plan)
         batch.add(main)
     assert ("plan" in store, plan.pending, main.pending) == (False, 1, 1)
+    plan.discard_pending()
+    main.discard_pending()
 
 
 def test_one_name_for_two_things_is_refused(store: Repository) -> None:
