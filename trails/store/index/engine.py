@@ -39,6 +39,8 @@ _SNAPSHOT_EVERY: Final = 40_000
 """Quads after which a new snapshot is made: whoever opens the store reads no more than those from the log."""
 _TOGETHER: Final = 8_000
 """Quads that wait for somebody who reads, before the engine gets them in the background."""
+_UNPACKED: Final = 500
+"""Quads that wait as such: the garbage collector goes through them again and again. More wait as the text of their records."""
 _MOST: Final = 100_000
 """Quads that wait at most: whoever commits more waits until the engine has them."""
 
@@ -75,6 +77,8 @@ class Engine:
         """What the quads that are pending speak of."""
         self._unmentioned: list[Batch] = []
         """Those that are pending, but not in that yet: most commits nobody asks for."""
+        self._unpacked: list[Batch] = []
+        """Those that are pending with their quads."""
         self._worker: threading.Thread | None = None
         self._is_closed = False
 
@@ -86,7 +90,9 @@ class Engine:
             if self._number >= batch.last:
                 return
             if self._keeps:
+                self._pack()
                 self._unmentioned.append(batch)
+                self._unpacked.append(batch)
                 self._pending_removes = self._pending_removes or batch.removes
                 self._pending_size += batch.size
                 self._pending.append(batch)
@@ -109,10 +115,22 @@ class Engine:
 
     def _mentioned(self) -> Mentions:
         with self._pending_lock:
-            for batch in self._unmentioned:
-                self._mentions.add(batch.added)
-            self._unmentioned.clear()
-            return self._mentions
+            return self._mention()
+
+    def _mention(self) -> Mentions:
+        """Bring up what the pending quads speak of. Within the lock."""
+        for batch in self._unmentioned:
+            self._mentions.add(batch.added)
+        self._unmentioned.clear()
+        return self._mentions
+
+    def _pack(self) -> None:
+        """Let go of pending quads, if there are many. Within the lock; all of them are carried out."""
+        if sum(batch.size for batch in self._unpacked) >= _UNPACKED:
+            self._mention()
+            for batch in self._unpacked:
+                batch.pack()
+            self._unpacked.clear()
 
     def bring_up(self) -> None:
         """Open it if it is not there, or not to be used any more, and give it what is pending. Never within the gate.
@@ -158,17 +176,20 @@ class Engine:
 
     def _apply(self) -> None:
         """Give the engine what is pending. Doing it twice is allowed: an interrupt may come at any point."""
-        batches = list(self._pending)
+        with self._pending_lock:  # meanwhile, commits may be packed
+            batches = list(self._pending)
+            settled = [each for batch in batches for each in batch.settled]
         if not batches:
             return
         assert self.store is not None  # noqa: S101 - whoever calls this has opened it
-        added = [quad for batch in batches for quad in batch.added]
-        if any(batch.removes for batch in batches) or len(added) >= engine_filling.BULK_FROM:
-            records = [each.record for batch in batches for each in batch.settled]
+        added = [quad for each in settled for quad in each.add]
+        is_packed = any(each.is_packed for each in settled)
+        if is_packed or any(batch.removes for batch in batches) or len(added) >= engine_filling.BULK_FROM:
+            records = [each.record for each in settled]
             self.gate.alone(partial(engine_filling.fill, self.store, records))
         else:
             self.store.extend(added)
-        self._unsaved += len(added)
+        self._unsaved += sum(each.quads_added for each in settled)
         self._has_up_to(batches[-1].last)
 
     def _has_up_to(self, number: int) -> None:
@@ -177,6 +198,8 @@ class Engine:
             self._position = number
             while self._pending and self._pending[0].last <= number:
                 self._pending.popleft()
+            left = set(map(id, self._pending))
+            self._unpacked = [batch for batch in self._unpacked if id(batch) in left]
             self._mentions, self._unmentioned = Mentions(), list(self._pending)
             self._pending_size = sum(batch.size for batch in self._pending)
             self._pending_removes = any(batch.removes for batch in self._pending)

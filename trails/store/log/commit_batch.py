@@ -7,7 +7,7 @@ engine gets in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile
 from typing import Final
 
@@ -51,11 +51,22 @@ class Settled:
     record: CommitRecord
     graphs: Collection[object]
     """The graphs that it adds quads to or removes them from."""
+    size: int
+    """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
 
     @property
-    def size(self) -> int:
-        """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
-        return len(self.add) + len(self.record.add) // 1_000
+    def is_packed(self) -> bool:
+        """Whether its quads are in its record alone."""
+        return not self.add and self.record.quads_added != b""
+
+    @property
+    def quads_added(self) -> int:
+        """How many quads it adds."""
+        return self.record.quads_added.count(b"\n")
+
+    def packed(self) -> Settled:
+        """Return it without its quads, and without whoever waited for it: the record holds what an engine needs."""
+        return replace(self, waiting=Waiting(Change()), add=(), remove=())
 
 
 @dataclass(eq=False, slots=True)
@@ -100,7 +111,12 @@ class Batch:
     @property
     def removes(self) -> bool:
         """Whether any of its commits removes anything."""
-        return any(each.remove or each.record.drop for each in self.settled)
+        return any(each.record.remove or each.record.drop for each in self.settled)
+
+    def pack(self) -> None:
+        """Let go of the quads of its commits, which are carried out: the records hold them."""
+        self.settled = [each.packed() for each in self.settled]
+        self._add, self._remove = {}, set()
 
     def decide(self, waiting: Waiting) -> None:
         """Settle a commit, or note that it had happened, or why it may not."""
@@ -133,7 +149,9 @@ class Batch:
         graphs_touched = self._note(object(), add, remove, dropped)
         self._keep_in_mind(add, [*dropped, *remove])
         waiting = Waiting(Change()) if waiting is None else waiting
-        self.settled.append(Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched))
+        self.settled.append(
+            Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched, _size(add, record))
+        )
 
     def _of_property(self, dropped: str) -> list[ox.Quad]:
         return [
@@ -168,7 +186,7 @@ class Batch:
         touched = self._note(change.writer, add, remove, dropped)
         if not self.alone:
             self._keep_in_mind(add, [*dropped, *remove])
-        return Settled(waiting, add, remove, change.leaves, lines, reached, record, touched)
+        return Settled(waiting, add, remove, change.leaves, lines, reached, record, touched, _size(add, record))
 
     def _note(self, writer: object, *changed: Sequence[ox.Quad]) -> Collection[object]:
         """Remember who wrote last to the graphs of quads, and return these."""
@@ -221,6 +239,10 @@ class Batch:
             and all(map(self._has, change.add))
             and not any(map(self._has, change.remove))
         )
+
+
+def _size(add: Sequence[ox.Quad], record: CommitRecord) -> int:
+    return len(add) + len(record.add) // 1_000
 
 
 def _only(quad: ox.Quad) -> Pattern:
