@@ -18,7 +18,7 @@ from trails.session.repository import Repository
 
 _DEFAULT = "default"
 """The history of runs without a session."""
-_MOST_HELD = 1_000
+_MOST_HELD = 128
 
 
 class TrailsHistoryProvider(HistoryProvider):

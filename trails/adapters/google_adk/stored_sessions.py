@@ -30,7 +30,7 @@ from trails.session.repository import Repository
 from trails.session.session import Session
 from trails.store.embedded import holds
 
-_MOST_HELD: Final = 1_000
+_MOST_HELD: Final = 128
 _MOST_LISTED: Final = 10_000
 _TRIES: Final = 200
 _Made = TypeVar("_Made")
