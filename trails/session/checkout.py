@@ -228,10 +228,9 @@ class Checkout(Handle, public=True):
             raise InvalidInput(f"the turns of the ref {self._name!r} are stored by a batch where its block ends")
         is_one_commit = self._has_news and self._attempt is None
         written = self._persist_news()
-        if is_one_commit and self._seen is not None:
-            state = self._store_state()
-            if state is not None and state[0] == self._seen[0] + 1:  # nothing else came since
-                self._seen = state
+        store = self._workspace.store
+        if is_one_commit and self._seen is not None and store.number == self._seen[0] + 1:  # nothing else came since
+            self._seen = store.number, store.token
         return written
 
     def _persist_news(self) -> int:
