@@ -81,8 +81,11 @@ def merge(
                     _Merge(repository, session, report, withholding, own, growing, file).run()
                 except HeadConflict:  # somebody else appended to it meanwhile: what they stored is seen now
                     _Merge(repository, session, report, withholding, own, growing, file).run()
-        except (StoreFailed, StoreLocked):  # no other session could be kept either; those that were are whole
+        except StoreFailed:  # no other session could be kept either; those that were are whole
             raise
+        except StoreLocked as error:
+            report.refuse(file, f"session {session.id!r}: {error}")
+            report.locked.append(error.message)
         except TrailsError as error:
             report.refuse(file, f"session {session.id!r}: {error}")
     if progress:

@@ -77,6 +77,8 @@ class ImportReport(BaseModel):
     """Texts of 20 characters and more that no session keeps, counted by file and place."""
     secrets: list[Found] = Field(default_factory=list)
     """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
+    locked: list[str] = Field(default_factory=list, exclude=True)
+    """What is said of sessions that another process was importing: they are among the problems, and can come in later."""
 
     def refuse(self, file: object, *reasons: str) -> None:
         """Report what could not be used of a file."""

@@ -16,11 +16,11 @@ from trails.display.terminal_text import clean
 @cli.option("--remove", "Take the ref away; the sessions stay, and so does a record of it.")
 @cli.option("--history", "Show all its moves, the first one first.")
 def ref(*, name: str, place: str | None, expected: str | None, remove: bool, history: bool) -> None:
-    """Make a ref, or move it: a name that stands for a session, or for the first turns of one.
+    """Make a ref, or move it: a name for a session's turns.
 
-    REF is a session (an id, an IRI or a label), whose end the ref follows, or such a name with @ and how many turns of it,
-    or a tag or another ref. Without REF, the ref that is there is shown. A ref can stand wherever a REF can; what a ref names
-    is not deleted. Each move stays on record.
+    A ref stands for a session, or for the first turns of one. REF is a session (an id, an IRI or a label), whose end
+    the ref follows, or such a name with @ and how many turns of it, or a tag or another ref. Without REF, the ref that
+    is there is shown. A ref can stand wherever a REF can; what a ref names is not deleted. Each move stays on record.
     """
     if (place is not None) + remove + history > 1:
         cli.refuse("give one of REF, --remove and --history")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from trails.errors import StoreLocked
 from trails.exchange.file_import import RESTED, FileImport
 from trails.exchange.formats import Format, PartRules
 from trails.exchange.import_secrets import mask_report
@@ -80,6 +81,8 @@ def record(how: Recording, form: Format, paths: Sequence[str], known: Mapping[st
             is_taken = True
     if not is_taken:
         report, lines = _record_whole(how, form, paths, known)
+    if report.locked:  # another process stores it right now: the next look has all of it
+        raise StoreLocked(report.locked[0])
     mask_report(report)
     due = _due(how, stamps, report) if stamps else None
     since = None if due is None else time.time() if held_since is None or report.turns_added else held_since
