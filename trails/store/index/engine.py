@@ -79,6 +79,7 @@ class Engine:
         """Those that are pending, but not in that yet: most commits nobody asks for."""
         self._unpacked: list[Batch] = []
         """Those that are pending with their quads."""
+        self._unpacked_size = 0
         self._worker: threading.Thread | None = None
         self._is_closed = False
 
@@ -93,6 +94,7 @@ class Engine:
                 self._pack()
                 self._unmentioned.append(batch)
                 self._unpacked.append(batch)
+                self._unpacked_size += batch.size
                 self._pending_removes = self._pending_removes or batch.removes
                 self._pending_size += batch.size
                 self._pending.append(batch)
@@ -126,11 +128,12 @@ class Engine:
 
     def _pack(self) -> None:
         """Let go of pending quads, if there are many. Within the lock; all of them are carried out."""
-        if sum(batch.size for batch in self._unpacked) >= _UNPACKED:
+        if self._unpacked_size >= _UNPACKED:
             self._mention()
             for batch in self._unpacked:
                 batch.pack()
             self._unpacked.clear()
+            self._unpacked_size = 0
 
     def bring_up(self) -> None:
         """Open it if it is not there, or not to be used any more, and give it what is pending. Never within the gate.
@@ -200,6 +203,7 @@ class Engine:
                 self._pending.popleft()
             left = set(map(id, self._pending))
             self._unpacked = [batch for batch in self._unpacked if id(batch) in left]
+            self._unpacked_size = sum(batch.size for batch in self._unpacked)
             self._mentions, self._unmentioned = Mentions(), list(self._pending)
             self._pending_size = sum(batch.size for batch in self._pending)
             self._pending_removes = any(batch.removes for batch in self._pending)

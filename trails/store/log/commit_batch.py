@@ -38,6 +38,10 @@ class Waiting:
     error: Exception | None = None
 
 
+_NOBODY: Final = Waiting(Change())
+"""Who waits for a commit that was carried out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """A commit that is to be written: its quads, its leaves with their lines, and its record."""
@@ -66,7 +70,7 @@ class Settled:
 
     def packed(self) -> Settled:
         """Return it without its quads, and without whoever waited for it: the record holds what an engine needs."""
-        return replace(self, waiting=Waiting(Change()), add=(), remove=())
+        return replace(self, waiting=_NOBODY, add=(), remove=())
 
 
 @dataclass(eq=False, slots=True)
