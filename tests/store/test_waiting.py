@@ -23,7 +23,7 @@ def test_turns_that_wait_as_text_are_seen_by_queries(tmp_path: Path) -> None:
         for number in range(_WAITING):
             session.append("user", f"turn {number}")
             session.persist()
-        texts = store.query("SELECT ?text { GRAPH ?g { ?turn prov:value ?text } }").to_dicts()
+        texts = store.select("SELECT ?text { GRAPH ?g { ?turn prov:value ?text } }").to_dicts()
         assert sorted(row["text"] for row in texts) == sorted(f"turn {number}" for number in range(_WAITING))
 
 
@@ -64,7 +64,7 @@ def test_what_is_removed_while_turns_wait_as_text_is_gone(tmp_path: Path) -> Non
             session.append("user", f"later {number}")
             session.persist()
         assert store.query('ASK { ?s ?p "old" }') is False
-        assert len(store.query("SELECT ?turn { GRAPH ?g { ?turn a trails:Turn } }").to_dicts()) == 2 * _WAITING
+        assert len(store.select("SELECT ?turn { GRAPH ?g { ?turn a trails:Turn } }").to_dicts()) == 2 * _WAITING
 
 
 _COMMITS = """
