@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,38 @@ def test_a_value_that_is_no_json_is_refused_and_nothing_is_stored(repository: Re
         store.batch([PutOp(ALICE, "good", {"a": 1}), PutOp(ALICE, "bad", {"a": {1, 2}})])
 
     assert (value(store, "good"), value(store, "bad"), list(repository.list())) == (None, None, [])
+
+
+@pytest.mark.parametrize("ttl", [5e9, 1e300, float("inf"), float("nan"), "60"])
+def test_a_time_to_live_without_an_end_in_the_calendar_is_refused(repository: Repository, ttl: Any) -> None:
+    store = TrailsStore(repository)
+    with pytest.raises(InvalidInput, match="ttl is a number of minutes"):
+        store.put(ALICE, "diet", {"likes": "fish"}, ttl=ttl)
+
+    assert len(repository.list()) == 0
+    assert store.search(()) == []
+
+
+def test_a_value_that_is_a_list_is_refused_and_nothing_is_stored(repository: Repository) -> None:
+    with pytest.raises(InvalidInput, match="a mapping"):
+        TrailsStore(repository).put(ALICE, "diet", [1, 2])  # type: ignore[arg-type]
+    assert len(repository.list()) == 0
+
+
+@pytest.mark.parametrize("word", ["alice", "users", "diet", "created", "key", "fish"])
+def test_the_store_goes_on_after_a_redaction_of_any_word(repository: Repository, word: str) -> None:
+    store = TrailsStore(repository)
+    store.put(ALICE, "diet", {"likes": "fish"}, ttl=60)
+    store.put(("people", "bob"), "home", {"place": "Bern"}, index=["place"])
+    repository.redact_matching(word)
+
+    for handle in (store, TrailsStore(repository)):
+        assert value(handle, "home", ("people", "bob")) == {"place": "Bern"}
+        handle.put(ALICE, "city", {"in": "Chur"})
+        assert value(handle, "city") == {"in": "Chur"}
+        handle.search(())
+        handle.delete(ALICE, "diet")
+        assert value(handle) is None
 
 
 def test_the_text_of_a_deleted_item_is_in_no_file(tmp_path: Path) -> None:

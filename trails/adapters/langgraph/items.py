@@ -6,13 +6,14 @@ An item that is deleted has its turns redacted, the oldest first, so none of its
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from trails.adapters.langgraph.messages import KEY
 from trails.adapters.langgraph.records import ROLE, record_of
 from trails.errors import InvalidInput
+from trails.model.iris import UNNAMED
 from trails.model.values import Turn
 from trails.session.session import Session
 
@@ -40,7 +41,7 @@ class StoredItem(NamedTuple):
 
     def is_expired(self, now: datetime) -> bool:
         """Tell whether its time is over."""
-        return self.ttl is not None and self.used + timedelta(minutes=self.ttl) <= now
+        return self.ttl is not None and now - self.used >= timedelta(minutes=self.ttl)
 
 
 def namespace_meta(namespace: Namespace) -> dict[str, str]:
@@ -48,10 +49,31 @@ def namespace_meta(namespace: Namespace) -> dict[str, str]:
     return STORE | {NAMESPACE: json.dumps(namespace, ensure_ascii=False)}
 
 
+def namespace_of(meta: Mapping[str, Any]) -> Namespace | None:
+    """Return the namespace that a session's metadata names; None if a redaction took its name."""
+    try:
+        names = json.loads(str(meta[NAMESPACE]))
+    except (KeyError, ValueError):
+        return None
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def check_item(value: object, ttl: object) -> None:
+    """Raise `InvalidInput` for a value that is no mapping, or for a time to live that no date can be worked out from."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"the value of an item is a mapping, not {value!r:.80}")
+    if ttl is None:
+        return
+    try:
+        datetime.now(UTC) + timedelta(minutes=ttl)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"ttl is a number of minutes, at most some thousand years, not {ttl!r:.80}") from error
+
+
 def item_record(key: str, created: datetime, ttl: float | None, fields: list[str] | bool | None) -> dict[str, Any]:
-    """Return what the turn of a value says of its item."""
-    record: dict[str, Any] = {"key": key, "created": created.isoformat()}
-    given = {"ttl": ttl, "index": fields}
+    """Return what the turn of a value says of its item. Names have one letter: `redact_matching` finds two or more."""
+    record: dict[str, Any] = {"k": key, "c": created.isoformat()}
+    given = {"t": ttl, "f": fields}
     return record | {name: value for name, value in given.items() if value is not None}
 
 
@@ -60,14 +82,14 @@ def append_value(session: Session, record: dict[str, Any], value: dict[str, Any]
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        key = record["key"]
+        key = record["k"]
         raise InvalidInput(f"the value of the item {key!r:.80} is no JSON, which a store keeps: {error}") from error
-    return session.append(ROLE, text, meta={KEY: {"item": record}})
+    return session.append(ROLE, text, meta={KEY: {"i": record}})
 
 
 def append_use(session: Session, key: str) -> Turn:
     """Append that an item was read, from which its time to live is counted."""
-    return session.append(ROLE, "read", meta={KEY: {"used": key}})
+    return session.append(ROLE, "read", meta={KEY: {"u": key}})
 
 
 class Shelf:
@@ -94,22 +116,23 @@ class Shelf:
         """Take in one turn; return the key of the item that it changes."""
         said, place = record_of(turn.meta), (turn.session_id, turn.index)
         now = turn.time or datetime.now(UTC)
-        if "used" in said and (item := self.items.get(said["used"])) is not None:
+        if "u" in said and (item := self.items.get(said["u"])) is not None:
             self.items[item.key] = item._replace(used=now, turns=(*item.turns, place))
             return item.key
-        about = said.get("item")
-        if about is None or turn.content is None:
-            return None
-        key: str = about["key"]
+        about = said.get("i")
+        if not isinstance(about, dict) or not isinstance(about.get("k"), str) or turn.content is None:
+            return None  # deleted, or redacted
+        key: str = about["k"]
         before = self.items.get(key)
+        ttl, fields = about.get("t"), about.get("f")
         self.items[key] = StoredItem(
             key,
-            json.loads(turn.content),
-            datetime.fromisoformat(about["created"]),
+            _value(turn.content),
+            _time(about.get("c"), now),
             now,
-            about.get("ttl"),
+            ttl if isinstance(ttl, int | float) else None,
             now,
-            about.get("index"),
+            fields if isinstance(fields, list | bool) else None,
             (*(before.turns if before else ()), place),
         )
         return key
@@ -124,3 +147,20 @@ class Shelf:
         for turn in session.turns[self._ends.get(session.id, 0) :]:
             self.take(turn)
         self._ends[session.id] = len(session)
+
+
+def _value(content: Any) -> dict[str, Any]:
+    """Return the value that a turn's content says; a redacted one has the key `redacted` alone."""
+    try:
+        value = json.loads(content)
+    except (TypeError, ValueError):
+        value = content
+    return value if isinstance(value, dict) else {UNNAMED: UNNAMED}
+
+
+def _time(said: object, otherwise: datetime) -> datetime:
+    """Return the time that a record says; another one if that was redacted."""
+    try:
+        return datetime.fromisoformat(said)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return otherwise

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
-from json import loads
 from random import random
 from threading import RLock
 from time import sleep
@@ -30,15 +29,16 @@ from langgraph.store.memory import InMemoryStore
 
 import trails
 from trails.adapters.langgraph.items import (
-    NAMESPACE,
     STORE,
     Namespace,
     Shelf,
     StoredItem,
     append_use,
     append_value,
+    check_item,
     item_record,
     namespace_meta,
+    namespace_of,
 )
 from trails.adapters.langgraph.threads import Moment, session_records
 from trails.errors import HeadConflict, SessionNotFound
@@ -173,7 +173,9 @@ class TrailsStore(BaseStore):
             self._forget()
         changed: list[Op] = []
         for record in reversed(list(session_records(self.repository, STORE))):
-            namespace: Namespace = tuple(loads(str(record.meta[NAMESPACE])))
+            namespace = namespace_of(record.meta)
+            if namespace is None:
+                continue
             shelf = self._shelves.setdefault(namespace, Shelf(namespace))
             try:
                 self._bring_in(shelf, record.id)
@@ -326,10 +328,12 @@ class TrailsStore(BaseStore):
 
 
 def _checked(op: Op) -> Op:
-    """Return an operation with its namespace as a tuple; raise `ValueError` for what is none, or a namespace that is refused."""
+    """Return an operation with its namespace as a tuple; raise `ValueError` for what is refused."""
     if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
         raise ValueError(f"Unknown operation type: {type(op)}")
     validate_op_namespace(op)
+    if isinstance(op, PutOp) and op.value is not None:
+        check_item(op.value, op.ttl)
     if isinstance(op, SearchOp):
         return op._replace(namespace_prefix=tuple(op.namespace_prefix))
     return op if isinstance(op, ListNamespacesOp) else op._replace(namespace=tuple(op.namespace))
