@@ -342,6 +342,65 @@ def test_a_redacted_text_is_in_no_event_and_the_session_goes_on(service: TrailsS
     assert service.store.verify().ok
 
 
+def test_a_redaction_takes_single_values_out_of_state_and_nothing_else(service: TrailsSessionService) -> None:
+    state = {"who": "Carol", "plan": "keep", "app:who": "Carol", "app:n": 7, "user:who": "Carol", "user:lang": "de"}
+
+    async def work() -> None:
+        await service.create_session(**WHO, session_id="s1", state=state)
+        session = await service.create_session(**WHO, session_id="s2")
+        await service.append_event(session, said("Hello Carol", "planner", actions=EventActions(state_delta=state)))
+        service.store.redact_matching("Carol")
+        for session_id in ("s1", "s2"):
+            found = await service.get_session(**WHO, session_id=session_id)
+            assert found is not None
+            assert found.state == {key: "redacted" if value == "Carol" else value for key, value in state.items()}
+            await service.append_event(found, sets(a=1))
+        assert all(each.state["plan"] == "keep" for each in (await service.list_sessions(**WHO)).sessions)
+
+    run(work())
+    assert service.store.verify().ok
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["id", "author", "timestamp", "content", "parts", "role", "text", "type", "message", "user", "adk", "args", "json",
+     "state", "event", "function_call", "response", "actions", "result", "tool"],
+)  # fmt: skip
+def test_a_redaction_of_a_word_of_the_adapters_own_leaves_every_event(word: str) -> None:
+    def weather(**said: Any) -> types.Part:
+        return types.Part(**{key: kind(id="c1", name="weather", **more) for key, (kind, more) in said.items()})
+
+    call = weather(function_call=(types.FunctionCall, {"args": {"at": "Zermatt"}}))
+    answer = weather(function_response=(types.FunctionResponse, {"response": {"at": "Snow"}}))
+    events = [
+        said("Hello"),
+        Event(author="planner", content=types.Content(role="model", parts=[types.Part(text="Look"), call])),
+        Event(author="planner", content=types.Content(role="user", parts=[answer])),
+        sets(b=2, user__c=3),
+        said("Bye", "planner", actions=EventActions(state_delta={"d": 4})),
+    ]
+
+    async def work() -> None:
+        async with TrailsSessionService(":memory:") as service:
+            session = await service.create_session(**WHO, session_id="s1", state={"a": 1})
+            await add(service, session, *events)
+            service.store.redact_matching(word)
+            found = await add(service, session)
+            assert found == await add(service, session), "each reading gives the same"
+            assert len(found.events) == 5
+            parts = [part for event in found.events if event.content for part in event.content.parts or ()]
+            assert [part.text for part in parts if part.text and part.text != "(redacted)"] == ["Hello", "Look", "Bye"]
+            assert [part.function_call.name for part in parts if part.function_call] == ["weather"]
+            assert [part.function_response.name for part in parts if part.function_response] == ["weather"]
+            if word != "state":
+                assert found.state == {"a": 1, "b": 2, "d": 4, "user:c": 3}
+            await service.append_event(found, sets(z=1))
+            assert (await add(service, found)).state["z"] == 1
+            assert service.store.verify().ok
+
+    run(work())
+
+
 def test_an_event_after_a_redaction_does_not_bring_the_text_back(service: TrailsSessionService) -> None:
     async def work() -> None:
         session = await service.create_session(**WHO, state={"note": "my pin is 4711", "user:note": "my pin is 4711"})

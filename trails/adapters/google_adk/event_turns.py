@@ -2,7 +2,8 @@
 
 An event with content is the turns that its content makes: what was said with its calls, and each answer to a call. An event that
 only changes state, or says something to the runner, is a turn in a role of its own. The event's JSON goes with the first of its
-turns, the state after the event with the last one.
+turns, the state after the event with each. If an event says something and changes state, a turn for the state follows: it stays
+if a text is taken out of what was said.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from google.adk.events.event import Event
 from google.genai import types
+from pydantic_core import from_json
 
 from trails.adapters import message_turns, opened_store
 from trails.errors import InvalidInput
@@ -26,9 +28,15 @@ ACTIONS: Final = "adk:event"
 """The role of an event without content."""
 STATE: Final = "adk:state"
 """The role of a turn that sets state without an event: the state that a session is created with, state of an app or a user."""
+SETS_STATE: Final = "(state)"
+"""The content of a turn that only sets state. What it sets is metadata, of which a redaction takes single values."""
 STATE_AFTER: Final = "state"
 """The name of the payload that is the whole state after a turn."""
 _USER: Final = "user"
+_REDACTED: Final = "redacted"
+"""The role of a turn whose role was redacted."""
+_ALWAYS: Final = frozenset({"id", "author", "timestamp"})
+"""The keys that the JSON of each event has."""
 State = dict[str, Any]
 
 
@@ -41,10 +49,11 @@ def given_turns(event: Event, data: Mapping[str, Any]) -> list[Given]:
     """Return the turns that an event makes; `data` is its JSON as plain data."""
     content = data.get("content") or {}
     if not content.get("parts"):
-        actions = {key: value for key, value in data.get("actions", {}).items() if value not in ({}, [], None)}
+        kept = {key: value for key, value in data.get("actions", {}).items() if key != "state_delta"}
+        actions = {key: value for key, value in kept.items() if value not in ({}, [], None)}
         error = {key: data[key] for key in ("error_code", "error_message") if key in data}
         says = {"type": "actions"} | actions | error
-        return [Given(ACTIONS, [says] if len(says) > 1 else message_turns.EMPTY, {})]
+        return [Given(ACTIONS, [says] if len(says) > 1 else SETS_STATE, {})]
     shape = {"role": "user" if event.author == _USER else "model"} | content
     try:
         given = sdk_messages.history([shape])
@@ -65,12 +74,14 @@ def append_event(session: Session, event: Event, state_json: bytes) -> None:
     if event.author != _USER and opened_store.is_name(event.author) and not is_answer:
         options["author"] = f"agent:{event.author}"
     message_turns.append_given(session, given, exact.encode(), beside=state_payloads(state_json), **options)
+    if event.actions.state_delta and given[0].content != SETS_STATE:
+        append_state(session, {}, state_json, options["time"])
 
 
 def append_state(session: Session, delta: State, state_json: bytes, time: datetime | None) -> None:
-    """Append a turn that says which state was set, with the whole state after it."""
-    content = [{"type": "state", "state": delta}] if delta else message_turns.EMPTY
-    session.append(STATE, content, time=time, payloads=state_payloads(state_json))
+    """Append a turn that says which state was set, if no event says it, with the whole state after it."""
+    meta = {STATE_AFTER: delta} if delta else None
+    session.append(STATE, SETS_STATE, time=time, meta=meta, payloads=state_payloads(state_json))
 
 
 def state_payloads(state_json: bytes) -> list[Payload]:
@@ -95,6 +106,25 @@ def says_state(turn: Turn) -> bool:
     return turn.role == STATE or bool(turn.payloads) or message_turns.PART in turn.meta
 
 
+def sets_state(turn: Turn) -> bool:
+    """Tell whether a turn only sets state, and belongs to no event."""
+    if turn.role != _REDACTED:
+        return turn.role == STATE
+    has_event = any(each.name == message_turns.MESSAGE for each in turn.payloads)
+    return not has_event and (turn.content == SETS_STATE or (turn.redacted and bool(turn.payloads)))
+
+
+def read_event(turns: Sequence[Turn], exact: bytes) -> Event:
+    """Return an event from its JSON; from its turns, if a redaction took something out of the JSON that an event must have."""
+    try:
+        event = Event.model_validate_json(exact)
+    except ValueError:
+        return event_of_turns(turns)
+    is_without_content = turns[0].role in (ACTIONS, _REDACTED)
+    is_whole = from_json(exact).keys() >= _ALWAYS and (event.content is not None or is_without_content)
+    return event if is_whole else event_of_turns(turns)
+
+
 # --- turns that were not appended by the service
 
 
@@ -111,14 +141,13 @@ def event_of_turns(turns: Sequence[Turn]) -> Event:
 
 
 def _parts(turn: Turn) -> Iterator[types.Part]:
-    if turn.redacted:
-        yield types.Part(text="(redacted)")
-        return
+    text = "(redacted)" if turn.redacted else content_text(turn)
     for answer in turn.tool_results:
-        said = {"result": content_text(turn)}
-        yield types.Part(function_response=types.FunctionResponse(id=answer.call_id, name=answer.tool, response=said))
-    text = "" if turn.tool_results else content_text(turn)
-    if text:
+        name = answer.tool or turn.author
+        yield types.Part(
+            function_response=types.FunctionResponse(id=answer.call_id, name=name, response={"result": text})
+        )
+    if text and not turn.tool_results and not (turn.role == ACTIONS and text == SETS_STATE):
         yield types.Part(text=text)
     for call in turn.tool_calls:
         asked = call.input if isinstance(call.input, dict) else {"input": call.input}

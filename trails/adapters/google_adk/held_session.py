@@ -104,7 +104,7 @@ class Held:
     def _event(self, record: message_turns.Record) -> Event:
         if record.exact is None:
             return event_turns.event_of_turns(record.turns)
-        return Event.model_validate_json(self.session.payload(record.exact))
+        return event_turns.read_event(record.turns, self.session.payload(record.exact))
 
     def turns_of(self, events: int) -> int:
         """Return how many turns the first events are; raise `InvalidInput` if there are fewer events."""
@@ -120,4 +120,4 @@ class Held:
 
 
 def _is_event(record: message_turns.Record) -> bool:
-    return record.turns[0].role != event_turns.STATE
+    return not event_turns.sets_state(record.turns[0])
