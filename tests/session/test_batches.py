@@ -185,3 +185,15 @@ def test_a_batch_in_an_event_loop_is_one_commit() -> None:
             assert await store.resolve("main") == "plan"
 
     anyio.run(main)
+
+
+def test_a_new_session_gets_its_label_in_the_batch_that_stores_it(store: Repository) -> None:
+    with store.commit() as batch:
+        made = batch.add(store.create(id="a"))
+        batch.set_label(made, "trip")
+    assert store.load("trip").id == "a"
+    with pytest.raises(InvalidInput, match="label 'trip'"), store.commit() as batch:  # noqa: PT012
+        other = batch.add(store.create(id="b"))
+        batch.set_label(other, "trip")
+    other.discard_pending()
+    assert "b" not in store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,3 +129,20 @@ def test_processes_that_deliver_the_same_messages_store_each_once(place: Path) -
         writers = [subprocess.Popen([sys.executable, "-c", _WRITER, str(place)]) for _ in range(4)]
         assert [writer.wait(60) for writer in writers] == [0] * 4
         assert contents(store) == [f"m{number}" for number in range(15)]
+
+
+@pytest.mark.parametrize("kind", ["session", "checkout"])
+def test_a_message_that_was_stored_meanwhile_is_not_stored_again_after_a_refresh(store: Repository, kind: str) -> None:
+    store.create(id="s").persist()
+    store.refs.set("main", "s")
+    one: Any = store.load("s") if kind == "session" else store.checkout("main")
+    other: Any = store.load("s") if kind == "session" else store.checkout("main")
+    for handle in (one, other):
+        handle.append("user", "m", source_id="m")
+    other.append("user", "mine", source_id="mine")
+    one.persist()
+    with pytest.raises(HeadConflict):
+        other.persist()
+    assert other.refresh() == 1
+    assert other.persist() == 1
+    assert contents(store) == ["m", "mine"]

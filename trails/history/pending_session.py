@@ -730,9 +730,14 @@ class Worktree(Handle):
             self._drafts.clear()
             self.reload()
             self._seen = self._named = self._lost = None
-            for each in drafts:
-                self.append(each, scan="off")
+            self.append_again(drafts)
             return self.first_pending - stored
+
+    def append_again(self, drafts: Iterable[Draft]) -> None:
+        """Append what was pending before, but for messages that another writer has stored meanwhile, by their source ids."""
+        for each in drafts:
+            if not any(self.turn_of_source(source_id) for source_id in each.facts.source_ids):
+                self.append(each, scan="off")
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""

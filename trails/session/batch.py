@@ -125,12 +125,15 @@ class Batch(Handle, public=True):
         return item
 
     def set_label(self, session: names.Name, label: str | None, *, by: str | None = None) -> None:
-        """Give a stored session a label with the same commit, or take it away with None, as `Repository.set_label` does.
+        """Give a session a label with the same commit, or take it away with None, as `Repository.set_label` does.
 
-        A new session is made with its label: `create(label=...)`.
+        `session` may be a new one that this batch stores.
         """
         self._check_open()
         wanted = None if label is None else validation.label(label)
+        if isinstance(session, Session) and session in self._items and not session.worktree.stored:
+            session.worktree.change_record(label=wanted)
+            return
         record = names.find_record(self._workspace, session)
         deed = self._workspace.deed(by)
         tx, changed = names.label_transaction(self._workspace, record, wanted, deed)

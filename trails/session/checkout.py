@@ -396,12 +396,13 @@ class Checkout(Handle, public=True):
         before, drafts = self._stored_turns(), () if self._is_cut else self._session.worktree.drafts
         named = load_session(self._workspace, iris.session(ref.session_id), last=0)
         made = Checkout(self._workspace, self._name, ref, named)
-        for draft in drafts:
-            made._writing().worktree.append(draft)
+        if drafts:
+            made._writing().worktree.append_again(drafts)
         if drafts:
             self._session.discard_pending()
         self._ref, self._named, self._kept, self._fork = made._ref, made._named, made._kept, made._fork
-        return len(self) - len(drafts) - _shared(before, self._stored_turns())
+        stored = self._stored_turns()
+        return len(stored) - _shared(before, stored)
 
     def _store_state(self) -> tuple[int, object] | None:
         """Return the number of the store's last commit, of whatever process, and the token of its last removal."""
