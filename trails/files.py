@@ -23,6 +23,7 @@ from typing import IO, BinaryIO, Final, cast
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 
 PRIVATE: Final = 0o600
+
 """The mode of a file that only its owner may read and write."""
 _STEP: Final = 1 << 20
 """Bytes that are summed up at a time."""
@@ -36,6 +37,15 @@ _OF_THE_PATH: Final = frozenset(
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EXDEV}
 )
 """What the system says where another path would do."""
+
+
+def readable_path(path: object) -> str:
+    """Return a path as text that can be stored and shown: bytes in it that are no UTF-8 are written as `\\xff`.
+
+    >>> readable_path("a\udcff.jsonl")
+    'a\\\\xff.jsonl'
+    """
+    return os.fsencode(str(path)).decode("utf-8", "backslashreplace")
 
 
 def as_path(path: str | os.PathLike[str], what: str = "a path") -> Path:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -237,9 +237,45 @@ def test_a_store_that_was_made_anew_gets_everything_again(
 def test_a_damaged_state_is_begun_anew(tmp_path: Path, memory: Repository, agents: Path) -> None:
     write_records(agents / "S.jsonl", claude_records("S", 4))
     rest(agents / "S.jsonl")
-    (tmp_path / "watch.db").write_bytes(b"no database, and long enough to be read as one" * 20)
+    (tmp_path / "watch.db").write_bytes(b"SQLite format 3\0" + b"damaged, and long enough to be read as one" * 20)
     states = FileStates(tmp_path / "watch.db")
     assert recorded(list(Watcher(memory, [agents], states).look())) == 4
+    states.close()
+
+
+def test_another_file_in_the_place_of_the_state_is_left_as_it_is(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE mine (x)")
+    (tmp_path / "text").write_bytes(b"what somebody wrote")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "other.db", tmp_path / "text", tmp_path / "pipe", Path("/dev/null")):
+        before = path.stat()
+        with pytest.raises(InvalidInput, match="no state of a watcher"):
+            FileStates(path)
+        assert (path.stat().st_ino, path.stat().st_size, path.stat().st_mode) == (
+            before.st_ino,
+            before.st_size,
+            before.st_mode,
+        )
+    assert (tmp_path / "text").read_bytes() == b"what somebody wrote"
+
+
+def test_a_pipe_is_reported_and_a_name_of_any_bytes_is_followed(
+    tmp_path: Path, memory: Repository, agents: Path
+) -> None:
+    os.mkfifo(agents / "pipe.jsonl")
+    odd = Path(os.fsdecode(os.fsencode(agents) + b"/S\xff.jsonl"))
+    write_records(odd, claude_records("S", 4))
+    rest(odd)
+    states = FileStates(tmp_path / "watch.db")
+    events = list(Watcher(memory, [agents], states).look())
+    assert [(event.kind, Path(event.file).name) for event in events if event.kind == "problem"] == [
+        ("problem", "pipe.jsonl")
+    ]
+    assert recorded(events) == 4
+    assert list(Watcher(memory, [agents], states).look()) == [each for each in events if each.kind == "problem"]
+    assert import_path(memory, odd).turns_added == 0
+    assert memory.proofs.verify().ok
     states.close()
 
 

@@ -81,6 +81,13 @@ def test_a_cursor_of_one_order_is_refused_in_the_other(memory: Repository) -> No
         memory.list(order="upwards")  # type: ignore[arg-type]
 
 
+def test_no_metadata_at_all_prunes_nothing(store: Repository) -> None:
+    fill(store)
+    with pytest.raises(InvalidInput, match="every session has what is in"):
+        store.prune(meta={})
+    assert len(store) == 5
+
+
 def test_pruning_by_metadata_deletes_these_sessions_alone(store: Repository) -> None:
     fill(store)
     assert store.prune(meta={"odd": True}, dry_run=True).sessions == ("s1", "s3")

@@ -385,3 +385,11 @@ def test_a_refresh_sees_every_change_and_reads_nothing_where_there_is_none(store
     main.append("user", "g"), main.persist()
     main.refresh()
     assert (main.turns[1].redacted, main.turns[-1].content) == (True, "g")
+
+
+@pytest.mark.parametrize("name", ["none", "plan@1", "a@b@22"])
+def test_a_ref_is_not_called_what_means_something_else(memory: Repository, name: str) -> None:
+    memory.create(id="plan").persist()
+    with pytest.raises(InvalidInput, match="called neither"):
+        memory.refs.set(name, "plan")
+    assert memory.refs.set("ann@example.org", "plan").name == "ann@example.org"

@@ -22,6 +22,7 @@ from trails.errors import HeadConflict, InvalidInput, StoreFailed, StoreLocked, 
 from trails.exchange import matching, record_checks
 from trails.exchange.import_secrets import SESSION_ID, SecretFilter
 from trails.exchange.source_transcript import FileProblem, ImportReport, SourceSession, SourceTurn, Transcript
+from trails.files import readable_path
 from trails.history import annotation_kinds, import_records, migrations
 from trails.history.import_records import ImportedFiles, ImportSource
 from trails.model import iris, validation
@@ -58,6 +59,7 @@ def merge(
     The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
     is recorded, with the files that were `read`.
     """
+    file = readable_path(file)
     read = read or ImportedFiles(begin_import(repository, "unknown"), {})
     lines = transcript.refused_lines
     if lines is None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
+from trails.files import readable_path
 from trails.model.values import Call, Compaction, Payload, ToolResult
 from trails.secrets import Found, shown_id
 
@@ -82,7 +83,7 @@ class ImportReport(BaseModel):
 
     def refuse(self, file: object, *reasons: str) -> None:
         """Report what could not be used of a file."""
-        self.problems += [FileProblem(file=str(file), reason=reason) for reason in reasons]
+        self.problems += [FileProblem(file=readable_path(file), reason=reason) for reason in reasons]
 
     def add(self, other: ImportReport) -> None:
         """Add another report's figures to this one."""

@@ -20,6 +20,7 @@ from typing import IO, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
+from trails.files import readable_path
 from trails.history import log_leaves
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
@@ -57,7 +58,7 @@ def source_file(data: bytes | IO[bytes], name: str | None) -> SourceFile:
     while part := file.read(_PART):
         digest.update(part)
         size += len(part)
-    return SourceFile(sha256=digest.hexdigest(), size=size, name=name)
+    return SourceFile(sha256=digest.hexdigest(), size=size, name=None if name is None else readable_path(name))
 
 
 @dataclass(frozen=True, slots=True)

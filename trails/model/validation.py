@@ -266,10 +266,17 @@ def tag_name(value: object) -> str:
 
 
 def ref_name(value: object) -> str:
-    """Return a ref's name: a text that could be a session's id, of 1 to 200 characters, and starts with no "-"."""
+    """Return a ref's name: a text that could be a session's id, of 1 to 200 characters, and starts with no "-".
+
+    What means something else where a ref may stand is refused: `none`, and the turns of a session, as in `plan@4`.
+    """
     plain = session_id(_plain_name(value, "a ref's name", MAX_ID, spaces=False))
     if plain.startswith("-"):
         raise InvalidInput(f"a ref's name does not start with '-', unlike {_show(plain)}")
+    if plain == "none" or ("@" in plain and plain.rpartition("@")[2].isdecimal()):
+        raise InvalidInput(
+            f"a ref is called neither `none` nor NAME@NUMBER, which means turns of NAME, unlike {_show(plain)}"
+        )
     return plain
 
 

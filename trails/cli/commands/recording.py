@@ -39,6 +39,9 @@ def watch(*, paths: tuple[Path, ...], once: bool, create: bool, redact_secrets: 
     from trails.exchange.recording.file_state import FileStates, state_file
     from trails.exchange.recording.watcher import Watcher
 
+    for path in paths:
+        if not path.exists():
+            cli.note(f"{path} is not there{'' if once else ' yet'}")
     with cli.open_store(create=create) as store, _ending() as over:
         in_memory = state is None and store.store.location == ":memory:"
         states = FileStates(None if in_memory else state or state_file(store))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ from trails.session import Repository
 from trails.store.leaflog import Leaves
 
 _SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, read TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, read TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS reached (id INTEGER PRIMARY KEY CHECK (id = 1), lines INTEGER, number INTEGER, link TEXT);
 """
 _PATIENCE: Final = 5.0
@@ -61,12 +62,32 @@ def state_file(repository: Repository) -> Path:
     return state_folder() / f"watch-{name}.db"
 
 
+def _check_ours(path: Path) -> None:
+    """Raise `InvalidInput` for a file that is no watcher's: it is left as it is."""
+    is_ours = path.is_file()
+    if is_ours and path.stat().st_size:
+        with path.open("rb") as file:
+            is_ours = file.read(16) == b"SQLite format 3\0"
+        with (
+            suppress(sqlite3.DatabaseError),
+            closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as found,
+        ):
+            tables = {name for (name,) in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            is_ours = is_ours and tables <= {"files", "reached"}
+    if not is_ours:
+        raise InvalidInput(
+            f"{path} is there and is no state of a watcher: name another file (--state), or move it away"
+        )
+
+
 class FileStates:
     """What was read of each file for one store; several watchers may share it."""
 
     def __init__(self, path: Path | None) -> None:
         """Open the state at a path, which is made if it is not there; without one it is in memory alone."""
         self._path = path
+        if path is not None and path.exists():
+            _check_ours(path)
         if path is not None and not path.parent.exists():
             with private_folders():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,7 +133,7 @@ class FileStates:
         for path, read in self._db.execute("SELECT path, read FROM files"):
             with suppress(ValueError, TypeError):
                 values: dict[str, Any] = json.loads(read)
-                found[path] = FileRead(**{**values, "stamp": tuple(values.get("stamp", ()))})
+                found[os.fsdecode(path)] = FileRead(**{**values, "stamp": tuple(values.get("stamp", ()))})
         return found
 
     def keep(self, reads: Mapping[str, FileRead], reached: Leaves) -> None:
@@ -120,7 +141,7 @@ class FileStates:
 
         What cannot be kept is read again by the next watcher, and that is all.
         """
-        rows = [(path, json.dumps(asdict(read), separators=(",", ":"))) for path, read in reads.items()]
+        rows = [(os.fsencode(path), json.dumps(asdict(read), separators=(",", ":"))) for path, read in reads.items()]
         with suppress(sqlite3.Error), self._db:  # another watcher holds it for long, or the disk is full
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", rows)
@@ -134,4 +155,4 @@ class FileStates:
         """Forget files that are gone."""
         with suppress(sqlite3.Error), self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+            self._db.executemany("DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in paths])

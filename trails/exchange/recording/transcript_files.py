@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +29,8 @@ def stamp_of(path: str) -> Stamp:
     A database is also written to by its log, beside it. Raises `OSError` if the file is gone.
     """
     found = os.stat(path)  # noqa: PTH116 - called for every file at every look
+    if not stat.S_ISREG(found.st_mode):  # a pipe, say, whose reader would wait for ever
+        raise OSError(errno.EINVAL, "it is no regular file", path)
     stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     if path.endswith(DATABASES):
         try:
