@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import io
@@ -63,6 +64,33 @@ def escaped_content(s: Repository) -> None:
     """JSON within JSON within a string, escaped as ASCII twice."""
     s_ = s.create(id="s")
     s_.append("user", json.dumps({"said": json.dumps({"who": MARK})}))
+    s_.persist()
+
+
+def in_base64(text: str = MARK) -> str:
+    return base64.b64encode(f"{text}, DE1234567890".encode()).decode()
+
+
+def content_in_base64(s: Repository) -> None:
+    """A file in a message, as a data URL, URL-safe, in a text alone, and base64 within base64."""
+    s_ = s.create(id="s")
+    s_.append("user", [{"type": "text", "text": "See"}, {"type": "file", "data": in_base64()}])
+    s_.append("user", [{"type": "image_url", "url": f"data:text/csv;base64,{in_base64()}"}])
+    s_.append("tool", "\n" + base64.urlsafe_b64encode(b"\xff\xfe\xfd" + MARK.encode()).decode(), tool_call_id="t1")
+    s_.append("user", "See " + base64.b64encode(f"file {in_base64()}".encode()).decode())
+    s_.persist()
+
+
+def arguments_in_base64(s: Repository) -> None:
+    s_ = s.create(id="s")
+    s_.append("assistant", "", tool_calls=[{"id": "t1", "name": "save", "arguments": {"file": in_base64()}}])
+    s_.append("tool", "saved", tool_call_id="t1")
+    s_.persist()
+
+
+def meta_in_base64(s: Repository) -> None:
+    s_ = s.create(id="s", meta={"file": in_base64(), "files": [{"data": in_base64()}]})
+    s_.append("user", "Hello", meta={"file": in_base64(), "kept": "yes"})
     s_.persist()
 
 
@@ -260,6 +288,9 @@ Plant = Callable[[Repository], None]
 Kinds = dict[str, int]
 # What holds the text, by kind of place; several properties of one thing are one place of each kind.
 PLANTS: list[tuple[Plant, str, Kinds]] = [
+    (content_in_base64, MARK, {"content": 4}),
+    (arguments_in_base64, MARK, {"call arguments": 1}),
+    (meta_in_base64, MARK, {"turn metadata": 1, "metadata": 1}),
     (content, MARK, {"content": 1}),
     (parts, MARK, {"content": 1}),
     (escaped_content, MARK, {"content": 1}),
@@ -305,7 +336,7 @@ PLANTS: list[tuple[Plant, str, Kinds]] = [
 
 
 def spellings(text: str) -> set[str]:
-    """A text as it may stand in a file: plain, in JSON, in JSON within JSON, in N-Quads, in an IRI."""
+    """A text as it may stand in a file: plain, in JSON, in JSON within JSON, in N-Quads, in an IRI, in base64."""
     from urllib.parse import quote
 
     found = {text, quote(text, safe=""), quote(text, safe="-._~:@+=,!*;$&()")}
@@ -313,7 +344,7 @@ def spellings(text: str) -> set[str]:
         found |= {json.dumps(each)[1:-1] for each in found} | {
             json.dumps(each, ensure_ascii=False)[1:-1] for each in found
         }
-    return found
+    return found | {in_base64(text)[: len(text.encode()) * 8 // 6]}
 
 
 def holding(data: str | bytes, text: str) -> set[str]:
@@ -889,6 +920,24 @@ def test_digits_that_stand_in_random_bits_or_digests_by_chance_are_nobodys_text(
         assert isinstance(quad.object, Literal)
         assert memory.redact_matching(quad.object.value[17:30]).places == (), predicate  # behind what names a turn
     assert memory.verify().ok
+
+
+def test_only_the_value_of_metadata_that_holds_the_text_in_base64_goes(memory: Repository) -> None:
+    meta_in_base64(memory)
+    memory.redact_matching(MARK)
+    turn = memory.load("s").turns[0]
+    assert (turn.content, turn.meta) == ("Hello", {"file": "redacted", "kept": "yes"})
+
+
+def test_a_short_text_is_found_in_text_in_base64_and_not_in_a_picture(memory: Repository) -> None:
+    picture = base64.b64encode(b"\x89PNG\xff\xfe Bob \x80" * 20).decode()
+    letter = base64.b64encode("Grüße an Bob".encode()).decode()
+    chat = memory.create(id="s")
+    for data in (picture, letter):
+        chat.append("user", [{"type": "file", "data": data}])
+    chat.persist()
+    assert [each.index for each in memory.redact_matching("Bob").places] == [1]
+    assert memory.load("s").turns[0].content == [{"type": "file", "data": picture}]
 
 
 def test_a_document_that_was_deleted_holds_no_text(store: Repository) -> None:

@@ -1,8 +1,9 @@
 """Find a text in every form in which it may be stored, and replace it in names and short values.
 
-The text may be plain, escaped as in JSON (also JSON within JSON), or percent-encoded as in IRIs. The search is exact and
-case-sensitive. A short value that holds the text is replaced whole. A name gets one new name everywhere, so that what
-belonged together still does; in a session key only the text itself is replaced, because the rest says what kind of key it is.
+The text may be plain, escaped as in JSON (also JSON within JSON), or percent-encoded as in IRIs; in content, arguments,
+requests and metadata also in base64. The search is exact and case-sensitive. A short value that holds the text is replaced
+whole. A name gets one new name everywhere, so that what belonged together still does; in a session key only the text itself
+is replaced, because the rest says what kind of key it is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trails.integrity.leaves import Leaf
 from trails.model import iris, validation
 from trails.model.values import Payload, Value
 from trails.rdf import activity_records, vocab
+from trails.secrets.hidden_texts import hidden_texts
 from trails.store.pattern import Preview
 
 SHORTEST_TEXT: Final = 2
@@ -31,6 +33,10 @@ _DEEPEST: Final = 8
 """How often escaped text is unescaped: JSON within JSON doubles its backslashes at every level."""
 _NESTED: Final = 3
 """How often a text is escaped that is looked for in binary formats."""
+_SHORTEST_RUN: Final = 8
+"""Characters of base64 below which nothing is decoded."""
+_UNLIKELY: Final = 4
+"""Bytes of a text that do not stand in decoded words and pictures by chance; a shorter text is looked for in UTF-8 alone."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"\\/bfnrt]))")
 _UNESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -52,6 +58,24 @@ class TextMatcher:
     def within(self, value: str) -> bool:
         """Tell whether a string holds the text, in any of its forms."""
         return any(self.text in form for form in text_forms(value))
+
+    def within_encoded(self, value: str) -> bool:
+        """Tell the same, also of what stands in the string in base64.
+
+        >>> TextMatcher("Zoe Quark").within_encoded('{"file": "bmFtZTogWm9lIFF1YXJr"}')
+        True
+        """
+        return self.within(value) or any(map(self._within_run, self._runs.findall(value)))
+
+    @cached_property
+    def _runs(self) -> re.Pattern[str]:
+        """What may be base64, and is long enough to hold the text: most words are not, so few are decoded."""
+        digits = -(-len(self.text.encode(errors="replace")) * 4 // 3)
+        return re.compile(f"[A-Za-z0-9+/_-]{{{max(digits, _SHORTEST_RUN)},}}")
+
+    def _within_run(self, run: str) -> bool:
+        chance = len(self.text.encode(errors="replace")) < _UNLIKELY
+        return any(self.within(text) for text in hidden_texts(run.encode()) if not (chance and "\ufffd" in text))
 
     def overwritten(self, data: bytes) -> bytes:
         """Return bytes in which all that is the text, in any of its forms, is overwritten with as many asterisks."""
@@ -75,13 +99,13 @@ class TextMatcher:
             case dict():
                 made: dict[str, Any] = {}
                 for key, each in value.items():
-                    name = _unused({*made, *value}) if self.within(key) else key
+                    name = _unused({*made, *value}) if self.within_encoded(key) else key
                     made[name] = self.scrubbed(each)
                 return made
             case list():
                 return [self.scrubbed(each) for each in value]
             case str():
-                return iris.UNNAMED if self.within(value) else value
+                return iris.UNNAMED if self.within_encoded(value) else value
             case None | bool():
                 return value
             case _:
@@ -143,6 +167,8 @@ _NOBODYS: Final = frozenset(
 """The properties whose values are Trails' own words, or made by it: no person's text is in them."""
 _ROLES: Final = frozenset({"user", "assistant", "tool", "system", "summary"})
 _TEXTUAL: Final = frozenset({vocab.STRING, vocab.JSON})
+_DECODED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.REQUEST, vocab.META})
+"""The properties in whose values base64 is decoded, beside the keys of metadata."""
 _FIELDS: Final = frozenset(vocab.ENTRY_FIELDS.values())
 
 
@@ -185,7 +211,7 @@ class Pseudonyms:
         """Tell the same of its value and its property, whatever it is said of."""
         value = quad.object
         if isinstance(value, Literal):
-            if is_personal(quad) and self._needle.within(value.value):
+            if is_personal(quad) and self._in_text(quad.predicate, value.value):
                 return True
         elif isinstance(value, NamedNode) and self.iri(value) != value:
             return True
@@ -198,7 +224,7 @@ class Pseudonyms:
             return None
         if isinstance(value, NamedNode):
             value = self.iri(value)
-        elif isinstance(value, Literal) and is_personal(quad) and self._needle.within(value.value):
+        elif isinstance(value, Literal) and is_personal(quad) and self._in_text(quad.predicate, value.value):
             if quad.predicate in _OPTIONAL:
                 return None
             value = self._literal(quad.predicate, value)
@@ -222,6 +248,10 @@ class Pseudonyms:
             head = iris.alias(self._key(alias))
         return NamedNode(head + slash + rest)
 
+    def _in_text(self, predicate: NamedNode, text: str) -> bool:
+        may_be_encoded = predicate in _DECODED or pseudonym_of(predicate) is not None
+        return self._needle.within_encoded(text) if may_be_encoded else self._needle.within(text)
+
     def _literal(self, predicate: NamedNode, literal: Literal) -> Literal:
         if predicate in _NAMES:
             return Literal(self._name(literal.value))
@@ -234,7 +264,7 @@ class Pseudonyms:
     def _json(self, text: str) -> str:
         """Return JSON text without the text; nothing but an empty object where it stands across several values."""
         made = json.dumps(self._needle.scrubbed(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
-        return "{}" if self._needle.within(made) else made
+        return "{}" if self._needle.within_encoded(made) else made
 
     def _name(self, name: str) -> str:
         if not self._needle.within(name):
