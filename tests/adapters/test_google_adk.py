@@ -401,6 +401,31 @@ def test_a_redaction_of_a_word_of_the_adapters_own_leaves_every_event(word: str)
     run(work())
 
 
+@pytest.mark.parametrize("words", [["ann@x.org", "bob@x.org"], ["travel"], ["adk"], ["user"], ["app"], ["session"]])
+def test_sessions_stay_listed_and_can_be_deleted_if_their_names_are_redacted(words: list[str]) -> None:
+    async def work() -> None:
+        async with TrailsSessionService(":memory:") as service:
+            await service.create_session(app_name="travels", user_id="ann@x.org", session_id="other")
+            for user in ("ann@x.org", "bob@x.org"):
+                for _ in range(2):
+                    await service.delete_session(app_name="travel", user_id=user, session_id="s:1")
+                    await service.create_session(
+                        app_name="travel", user_id=user, session_id="s:1", state={"n": 1, "user:n": 2, "app:n": 3}
+                    )
+            for word in words:
+                service.store.redact_matching(word)
+            wanted = [(user, "s:1", {"n": 1, "user:n": 2, "app:n": 3}) for user in ("ann@x.org", "bob@x.org")]
+            listed = (await service.list_sessions(app_name="travel")).sessions
+            assert sorted((each.user_id, each.id, each.state) for each in listed) == wanted
+            for each in listed:
+                mine = (await service.list_sessions(app_name="travel", user_id=each.user_id)).sessions
+                assert [(one.id, one.state) for one in mine] == [("s:1", wanted[0][2])]
+                await service.delete_session(app_name="travel", user_id=each.user_id, session_id=each.id)
+            assert (await service.list_sessions(app_name="travel")).sessions == []
+
+    run(work())
+
+
 def test_an_event_after_a_redaction_does_not_bring_the_text_back(service: TrailsSessionService) -> None:
     async def work() -> None:
         session = await service.create_session(**WHO, state={"note": "my pin is 4711", "user:note": "my pin is 4711"})

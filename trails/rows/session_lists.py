@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
@@ -143,9 +144,18 @@ class LastTurn(NamedTuple):
     """JSON of the metadata that was asked for; None for what the session has not."""
 
 
-def last_turns(connection: sqlite3.Connection, wanted: Mapping[str, str], keys: Sequence[str]) -> list[LastTurn]:
-    """Return the sessions with some metadata, each with its last turn and its metadata under some other keys."""
-    asked = asked_for(meta=wanted)
+def last_turns(
+    connection: sqlite3.Connection, wanted: Mapping[str, str], keys: Sequence[str], starts: Sequence[str] = ()
+) -> list[LastTurn]:
+    """Return the sessions with some metadata, each with its last turn and its metadata under some other keys.
+
+    Sessions whose id starts with one of `starts` are among them, whatever their metadata is.
+    """
+    with_meta = asked_for(meta=wanted)
+    ways = [" AND ".join(with_meta.conditions) or "TRUE", *["s.id >= ? AND s.id < ?"] * len(starts)]
+    ranges = [bound for start in starts for bound in (start, start + chr(sys.maxunicode))]
+    asked = Asked()
+    asked.where(" OR ".join(f"({way})" for way in ways), *with_meta.values, *ranges)
     asked.where("s.live")
     joins = "".join(f" LEFT JOIN meta k{n} ON k{n}.session = s.number AND k{n}.key = ?" for n in range(len(keys)))
     values = "".join(f", k{n}.value" for n in range(len(keys)))

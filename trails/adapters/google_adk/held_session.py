@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
+from urllib.parse import unquote
 
 from google.adk.events.event import Event
 
@@ -32,6 +33,15 @@ class Address(NamedTuple):
         """The id of the session in the store, before one of that name was deleted."""
         kind = "adk" if self.session is not None else "adk-user" if self.user is not None else "adk-app"
         return opened_store.joined_id(kind, *(part for part in self if part is not None))
+
+    @classmethod
+    def of_id(cls, session_id: str) -> Self | None:
+        """Return the address of a session by its id in the store; None if the id does not tell it: a long one is a digest."""
+        kind, *parts = session_id.split(":")
+        names = {"adk": 3, "adk-user": 2, "adk-app": 1}.get(kind, 0)
+        if not names or len(parts) not in (names, names + 1):  # a number follows if the id was deleted before
+            return None
+        return cls(*map(unquote, parts[:names]))
 
     @property
     def meta(self) -> dict[str, str]:

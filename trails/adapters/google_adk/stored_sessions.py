@@ -257,11 +257,13 @@ class StoredSessions:
         found = []
         with self._repository.workspace.rows.reading() as rows:
             self._forget_removed()
-            for last in session_lists.last_turns(rows, wanted, (USER, SESSION)):
+            for last in session_lists.last_turns(rows, wanted, (USER, SESSION), _id_starts(app, user)):
+                address = self._addresses.get(last.session_id) or _address(app, last)
+                if address is None or address.app != app or user not in (None, address.user):
+                    continue
                 known = self._listed.get(last.digest or "")
                 if known is None and (known := _snapshot(self._repository, rows, last)) is not None and last.digest:
                     self._listed[last.digest] = known
-                address = self._addresses.get(last.session_id) or _address(app, last)
                 self._addresses[last.session_id] = address
                 found.append((address, known))
         if len(self._listed) > _MOST_LISTED:
@@ -278,8 +280,20 @@ class StoredSessions:
         return None if held is None else held.snapshot
 
 
-def _address(app: str, last: LastTurn) -> Address:
-    return Address(app, *(None if text is None else json.loads(text) for text in last.values))
+def _id_starts(app: str, user: str | None) -> list[str]:
+    """Return how the ids of the sessions of an app, or of one of its users, start: a redaction leaves ids, and not metadata."""
+    if user is None:
+        return [opened_store.joined_id("adk", app, ""), opened_store.joined_id("adk-user", app, ""), Address(app).id]
+    return [Address(app, user, "").id, Address(app, user).id]
+
+
+def _address(app: str, last: LastTurn) -> Address | None:
+    """Return where a session is: by its metadata, or by its id if a redaction took some of that; None if neither tells."""
+    user, session = (None if text is None else json.loads(text) for text in last.values)
+    address = Address(app, user, session)
+    if user is not None and session is not None:
+        return address
+    return Address.of_id(last.session_id) or (address if address.id == last.session_id else None)
 
 
 def _snapshot(repository: Repository, rows: sqlite3.Connection, last: LastTurn) -> Snapshot | None:
