@@ -126,12 +126,40 @@ def opentelemetry(store: Repository) -> None:
     provider.shutdown()
 
 
+def attachments(store: Repository) -> None:
+    """A file with the text in base64, in a message of each framework, in a state and in a long-term store."""
+    data = base64.b64encode(f"name,iban\n{NEEDLE},DE1234567890\n".encode()).decode()
+    url = f"data:text/csv;base64,{data}"
+    message = HumanMessage([{"type": "text", "text": "See"}, {"type": "file", "base64": data, "mime_type": "text/csv"}])
+
+    def node(_: State) -> dict[str, Any]:
+        return {"messages": [AIMessage(KEPT)], "notes": {"file": data}, "raw": url.encode(), "names": [url]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node(node)
+    graph.add_edge(START, "node")
+    graph.compile(checkpointer=TrailsSaver(store)).invoke(
+        {"messages": [message]}, {"configurable": {"thread_id": "files"}}
+    )
+    TrailsStore(store).put(("files",), "one", {"file": data})
+    TrailsChatMessageHistory("lc", store).add_messages([message])
+    attached: Any = {"role": "user", "content": [{"type": "input_file", "filename": "a.csv", "file_data": url}]}
+    asyncio.run(TrailsSession("chat", store).add_items([attached]))
+    source = {"type": "base64", "media_type": "text/csv", "data": data}
+    entry: Any = {
+        "type": "user",
+        "uuid": "u1",
+        "message": {"role": "user", "content": [{"type": "document", "source": source}]},
+    }
+    asyncio.run(TrailsSessionStore(store).append({"project_key": "-home", "session_id": "c"}, [entry]))
+
+
 WRITERS: tuple[Callable[[Repository], None], ...] = (
-    langgraph, openai_agents, claude_agent_sdk, google_adk, histories, opentelemetry,
+    langgraph, openai_agents, claude_agent_sdk, google_adk, histories, opentelemetry, attachments,
 )  # fmt: skip
 
 
-IN_BYTES = (langgraph, google_adk, histories)
+IN_BYTES = (langgraph, google_adk, histories, attachments)
 """Those that keep it in payloads, too."""
 
 
