@@ -429,3 +429,80 @@ def test_a_text_that_is_redacted_wherever_it_stands_leaves_the_rest_of_the_items
     assert (first, third) == ({"role": "user", "content": "Hi", "note": "redacted"}, _user("Go on"))
     assert (second["role"], "123456" in json.dumps(second)) == ("user", False)
     assert store.verify().ok
+
+
+def test_words_of_the_adapter_can_be_redacted_and_each_message_is_still_one(memory: Repository) -> None:
+    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
+    for word in ("role", "type", "content", "message", "openaiItem", "assistant"):
+        session = TrailsSession(f"chat-{word[:2]}", memory)
+        run(
+            session.add_items(
+                [_user("Hi"), {"content": "Hey", "role": "assistant", "type": "message", "id": "m"}, call]
+            )
+        )
+        memory.redact_matching(word)
+        first, second, *_ = run(TrailsSession(session.session_id, memory).get_items())
+        assert (first, second.get("content"), "redacted" in second) == (_user("Hi"), "Hey", False), word
+    assert memory.verify().ok
+
+
+def test_a_redacted_call_is_one_item_without_its_arguments(store: Repository) -> None:
+    session = TrailsSession("chat", store)
+    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"key":"123456"}'}
+    run(session.add_items([_user("Hi"), call, {"type": "reasoning", "id": "r", "summary": []}]))
+    for index in (1, 2):
+        store.redact(store.refs[session.ref_name].session_id, index)
+    _, second, third = run(session.get_items())
+    assert (second["type"], second["call_id"], "123456" in json.dumps(second)) == ("function_call", "1", False)
+    assert third == {"role": "assistant", "content": "[redacted]"}
+
+
+@pytest.mark.parametrize("role", ["critic", "usr", "User", "model", "summary", "info"])
+def test_a_role_of_the_users_own_comes_back(memory: Repository, role: str) -> None:
+    session = TrailsSession("chat", memory)
+    run(session.add_items([{"role": role, "content": "x"}]))  # type: ignore[list-item]
+    assert run(session.get_items()) == [{"role": role, "content": "x"}]
+
+
+def test_a_session_that_another_handle_deleted_begins_anew(store: Repository) -> None:
+    one, other = TrailsSession("chat", store), TrailsSession("chat", store)
+    run(one.add_items([_user("first")]))
+    run(other.delete_session())
+    assert (run(one.get_items()), run(one.pop_item())) == ([], None)
+    run(one.add_items([_user("anew")]))
+    run(other.add_items([_user("more")]))
+    assert run(one.get_items()) == run(other.get_items()) == [_user("anew"), _user("more")]
+    run(other.delete_session())
+    run(one.add_items([_user("again")]))
+    assert run(other.get_items()) == [_user("again")]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [_user("Hi"), {"role": "user", "content": "x", "more": {1: 2}}],
+        [_user("Hi"), {"n": float("nan")}],
+        "Hi",
+        {"a": 1},
+        5,
+    ],
+)
+def test_items_that_are_no_json_objects_are_refused_before_anything_is_stored(memory: Repository, items: Any) -> None:
+    session = TrailsSession("chat", memory)
+    with pytest.raises(InvalidInput):
+        run(session.add_items(items))
+    assert (run(session.get_items()), len(memory)) == ([], 0)
+
+
+def test_wrong_arguments_are_refused_in_words(memory: Repository) -> None:
+    session: Any = TrailsSession("chat", memory)
+    for work in (
+        lambda: session.get_items("1"),
+        lambda: session.switch_to_branch(None),
+        lambda: session.delete_branch(5),
+        lambda: session.create_branch("b", before="0"),
+    ):
+        with pytest.raises(InvalidInput):
+            run(work())
+    with pytest.raises(InvalidInput):
+        TrailsSession("chat", memory, branch=None)  # type: ignore[arg-type]

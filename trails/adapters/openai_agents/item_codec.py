@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from trails.adapters.json_objects import check_json
 from trails.context.messages import messages_of
 from trails.context.provider_messages import responses_items
 from trails.errors import InvalidInput
@@ -21,6 +22,8 @@ Item = Mapping[str, Any]
 KEPT: Final = "openaiItem"
 """The metadata key for what an item says beyond role and content: the item without its content, the whole item as JSON text, or
 True where the item is the turn's one part and its type does not say so."""
+_PLAIN_ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+"""The roles of the SDK: a turn in one of them says its item's role without metadata."""
 _ITEM_TYPES: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request"})
 _ITEM_ENDINGS: Final = ("_call", "_call_output")
 _ANSWER_ENDINGS: Final = ("_output", "_response")
@@ -33,11 +36,12 @@ def draft_of(item: Item, **facts: Any) -> Draft:
     """
     if not isinstance(item, Mapping):
         raise InvalidInput(f"an item is a mapping, not {type(item).__name__}: give it as the SDK's input items are")
+    check_json(item, "an item")
     try:
         if _is_message(item):
             return _message_draft(item, facts)
         return _part_draft(item, facts)
-    except InvalidInput:  # seldom: text with half a character, very deep nesting, a number that is none
+    except InvalidInput:  # seldom: text with half a character, very deep nesting
         return _text_draft(item, facts)
 
 
@@ -50,7 +54,7 @@ def _is_message(item: Item) -> bool:
 
 def _message_draft(item: Item, facts: Mapping[str, Any]) -> Draft:
     content, role = item["content"], item["role"]
-    is_plain = isinstance(content, str) and [*item] == ["role", "content"]
+    is_plain = isinstance(content, str) and [*item] == ["role", "content"] and role in _PLAIN_ROLES
     meta = None if is_plain else {KEPT: {**item, "content": None}}
     return make_draft(role, content, meta=meta, as_content=True, **facts)
 
@@ -85,9 +89,9 @@ def _text_draft(item: Item, facts: Mapping[str, Any]) -> Draft:
 def items_of(turn: Turn) -> list[dict[str, Any]]:
     """Return the item of a turn as it was; of a turn that was written otherwise, or redacted, the items that say the same."""
     meta_json = turn.facts.meta_json
-    kept = turn.meta.get(KEPT) if meta_json is not None and KEPT in meta_json else None
+    kept: Any = turn.meta.get(KEPT) if meta_json is not None and KEPT in meta_json else None
     if turn.redacted:
-        return list(_others(turn))
+        return _redacted_items(turn)
     if kept is None:
         return [_plain_item(turn)] if _is_plain(turn) else list(_others(turn))
     if isinstance(kept, str):
@@ -97,13 +101,26 @@ def items_of(turn: Turn) -> list[dict[str, Any]]:
             return list(_others(turn))
     if kept is True:
         return [turn.content[0]]
-    return [kept | {"content": turn.content}]
+    return [kept | {"content": turn.content}] if _is_whole(kept, turn) else list(_others(turn))
+
+
+def _redacted_items(turn: Turn) -> list[dict[str, Any]]:
+    """Return what is left of a redacted turn: its calls, or one item that says that it was redacted."""
+    items = list(_others(turn))
+    calls = [item for item in items if "call_id" in item]
+    return calls or items
+
+
+def _is_whole(kept: Mapping[str, Any], turn: Turn) -> bool:
+    """Tell whether a redaction left the words by which a message is one."""
+    has_type = kept.get("type", "message") == "message" and kept.get("redacted") != "message"
+    return has_type and kept.get("role") == turn.role and "content" in kept
 
 
 def _is_plain(turn: Turn) -> bool:
     """Tell whether a turn without metadata is an item's: a message's text, or the part that an item is."""
     if not turn.structured:
-        return not (turn.tool_calls or turn.tool_results) and turn.role in ("user", "assistant", "system", "developer")
+        return not (turn.tool_calls or turn.tool_results) and turn.role in _PLAIN_ROLES
     content = turn.content
     return len(content) == 1 and isinstance(content[0], dict) and _says_its_type(content[0].get("type"))
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -19,7 +19,7 @@ from agents.run_context import RunContextWrapper
 
 from trails.adapters.openai_agents import item_codec
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, SessionNotFound
 from trails.model import iris, validation
 from trails.model.values import Turn
 from trails.rdf.ref_records import Ref
@@ -81,7 +81,7 @@ class TrailsSession:
         self._lock = threading.RLock()
         self._counted: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
         """The usage of runs that turns have already, by the context of the run."""
-        self._branch = branch
+        self._branch = validation.name(branch, "a branch's name")
         self._checkout: Checkout | None = None
 
     # --- where it is
@@ -110,11 +110,17 @@ class TrailsSession:
 
     async def get_items(self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None) -> _Items:
         """Return the items, the oldest first: all, or the last `limit` (0 for none, less for all)."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+            raise InvalidInput(f"the limit is a whole number or None, not {limit!r:.80}")
         most = resolve_session_limit(limit, self.session_settings)
         return await self._run(lambda: self._items(most))
 
     async def add_items(self, items: _Items, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Add items behind those there are, in one commit; the last one of the model gets the usage of the run since."""
+        given: object = items
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise InvalidInput(f"the items are a list of mappings, not {type(given).__name__}")
+        items = list(items)
         if items:
             await self._run(lambda: self._add(items, wrapper))
 
@@ -195,9 +201,21 @@ class TrailsSession:
         return self._checkout
 
     def _current(self) -> Checkout:
+        return self._anew(_refreshed)
+
+    def _update(self, change: Callable[[Checkout], _Result]) -> _Result:
+        return self._anew(lambda checkout: checkout.update(change))
+
+    def _anew(self, work: Callable[[Checkout], _Result]) -> _Result:
+        """Do some work on the checkout; on a new one, without items, where another writer deleted the session meanwhile."""
         checkout = self._opened()
-        checkout.refresh()
-        return checkout
+        try:
+            return work(checkout)
+        except (InvalidInput, SessionNotFound):
+            if checkout.ref is None or self._branch_ref(self._branch) is not None:
+                raise
+        self._checkout = None
+        return work(self._opened())
 
     def _items(self, most: int | None) -> _Items:
         checkout = self._current()
@@ -215,7 +233,7 @@ class TrailsSession:
             for draft in drafts:
                 checkout.session.worktree.append(draft)
 
-        self._opened().update(add)
+        self._update(add)
         if facts:
             self._counted[wrapper] = counted
 
@@ -252,7 +270,7 @@ class TrailsSession:
             return None
 
         checkout = self._current()
-        return None if checkout.ref is None else checkout.update(pop)
+        return None if checkout.ref is None else self._update(pop)
 
     def _window(self, limit: int) -> tuple[tuple[Turn, ...], bool]:
         checkout = self._current()
@@ -277,11 +295,11 @@ class TrailsSession:
                 checkout.session.worktree.append(draft)
             return True
 
-        return self._opened().update(replace)
+        return self._update(replace)
 
     def _clear(self) -> None:
         if self._current().ref is not None:
-            self._opened().update(Checkout.clear)
+            self._update(Checkout.clear)
 
     # --- branches, on a worker thread
 
@@ -302,6 +320,7 @@ class TrailsSession:
         return self.store.refs.find(self._ref_name(name))
 
     def _switch(self, name: str) -> None:
+        validation.name(name, "a branch's name")
         if name != MAIN and self._branch_ref(name) is None:
             raise self._no_branch(name)
         self._go_to(name)
@@ -319,6 +338,7 @@ class TrailsSession:
         return [MAIN, *(unquote(ref.name.removeprefix(start)) for ref in self.store.refs if ref.name.startswith(start))]
 
     def _delete_branch(self, name: str) -> None:
+        validation.name(name, "a branch's name")
         if name == self._branch:
             raise InvalidInput(f"the branch {name!r} is in use: switch to another one first")
         if self._branch_ref(name) is None:
@@ -332,6 +352,11 @@ class TrailsSession:
         for record in list(self.store.list(meta={SESSION: self.session_id}, limit=1000)):
             self.store.delete(record.iri, children="cascade")
         self._go_to(MAIN)
+
+
+def _refreshed(checkout: Checkout) -> Checkout:
+    checkout.refresh()
+    return checkout
 
 
 def _items_of(turn: Turn) -> Any:
