@@ -562,3 +562,91 @@ def test_any_agent_framework_messages_come_back_as_they_were(messages: list[Mess
             assert store.verify().ok
 
     asyncio.run(work())
+
+
+# --- what a redaction or a removal leaves
+
+_WORDS = (
+    "user", "assistant", "tool", "human", "ai", "content", "contents", "type", "parts", "role", "messages", "message",
+    "kind", "request", "text", "id", "data", "args", "tool_calls", "name", "part_kind", "call", "json", "message_part",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", _WORDS)
+def test_a_redaction_of_a_word_of_the_frameworks_leaves_every_message_readable(word: str) -> None:
+    calling = {"id": "c9", "name": "weather", "args": {"place": "Zermatt"}}
+    with trails.open(":memory:") as store:
+        one, two, three = TrailsChatMessageHistory("1", store), TrailsHistory("2", store), TrailsHistoryProvider(store)
+        one.add_messages([HumanMessage("Hello"), AIMessage("Look", tool_calls=[calling]), AIMessage("Bye")])
+        two.extend(PYDANTIC[:3])
+        asyncio.run(three.save_messages("3", FRAMEWORK[:4]))
+        store.redact_matching(word)
+        texts: list[list[Any]] = [
+            [message.text for message in one.messages],
+            [message.parts[-1].part_kind for message in two.load()],
+            [len(message.contents) for message in asyncio.run(three.get_messages("3"))],
+        ]
+        assert texts[0] == ["Hello", "Look", "Bye"]
+        assert texts[1][0] == texts[1][2] == "user-prompt"
+        assert [count > 0 for count in texts[2]] == [True] * 4
+        one.add_user_message("on")
+        assert one.messages[-1].text == "on"
+        assert store.verify().ok
+
+
+def test_a_call_whose_key_was_redacted_comes_from_the_turn() -> None:
+    with trails.open(":memory:") as store:
+        history = TrailsHistory("trip", store)
+        history.extend([ModelResponse(parts=[ToolCallPart("weather", {"place": "Zermatt"}, "c1")])])
+        store.redact_matching("args")
+        part = history.load()[0].parts[0]
+        assert isinstance(part, ToolCallPart)
+        assert part.args_as_dict() == {"place": "Zermatt"}
+
+
+def test_the_other_prompts_of_a_redacted_request_stay(store: Repository) -> None:
+    history = TrailsHistory("trip", store)
+    history.extend(
+        [ModelRequest(parts=[SystemPromptPart(each), UserPromptPart("Well?")]) for each in ("my pin is 4711", "a")]
+    )
+    store.redact_matching("my pin is 4711")
+    contents = [[part["content"] for part in message["parts"]] for message in dumped(history.load())]
+    assert contents == [["(redacted)", "Well?"], ["a", "Well?"]]
+
+
+def test_a_request_whose_last_prompt_is_redacted_is_one_message(store: Repository) -> None:
+    history = TrailsHistory("trip", store)
+    history.extend([ModelRequest(parts=[SystemPromptPart("a"), UserPromptPart("my pin is 4711")])])
+    store.redact_matching("my pin is 4711")
+    assert [[part.part_kind for part in message.parts] for message in history.load()] == [
+        ["system-prompt", "user-prompt"]
+    ]
+
+
+def test_a_redacted_history_is_saved_without_storing_it_again(store: Repository) -> None:
+    history = TrailsHistory("trip", store)
+    history.extend([ModelRequest(parts=[UserPromptPart("my pin is 4711")]), *PYDANTIC[1:]])
+    store.redact_matching("my pin is 4711")
+    assert history.load() == history.load()
+    assert [history.save([*history.load(), ModelRequest(parts=[UserPromptPart(text)])]) for text in "ab"] == [1, 1]
+    assert len(store.list()) == 1
+    with store.checkout("trip") as main:
+        main.append("assistant", "from Trails")
+    assert history.save([*history.load(), ModelRequest(parts=[UserPromptPart("c")])]) == 1
+    assert len(store.list()) == 1
+
+
+def test_a_history_that_was_deleted_begins_anew(store: Repository) -> None:
+    one, two, three = TrailsChatMessageHistory("1", store), TrailsHistory("2", store), TrailsHistoryProvider(store)
+    for _ in range(2):
+        one.add_user_message("a")
+        two.extend(PYDANTIC[:1])
+        asyncio.run(three.save_messages("3", FRAMEWORK[:1]))
+        assert [len(one.messages), len(two.load()), len(asyncio.run(three.get_messages("3")))] == [1, 1, 1]
+        for record in list(store.list()):
+            store.delete(record.id, children="cascade")
+    assert [one.messages, two.load(), asyncio.run(three.get_messages("3"))] == [[], [], []]
+    one.clear()
+    assert two.save(PYDANTIC[:2]) == 2
+    with pytest.raises(InvalidInput, match="2 messages"):
+        two.rewind(3)

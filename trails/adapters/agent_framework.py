@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from agent_framework import Content, HistoryProvider, Message
 from agent_framework._sessions import filter_new_messages
 
+from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
 from trails.errors import InvalidInput
@@ -135,7 +136,7 @@ class TrailsHistoryProvider(HistoryProvider):
 
 def _new_message(message: Message) -> NewMessage:
     try:
-        exact = json.dumps(message.to_dict(), ensure_ascii=False, allow_nan=False).encode()
+        exact = _write(message)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"a message in the role {message.role!r} holds what JSON cannot carry ({error}); keep it elsewhere, and give the "
@@ -145,15 +146,22 @@ def _new_message(message: Message) -> NewMessage:
 
 
 def _message(stored: StoredMessage) -> Message:
-    if stored.exact is None:
-        return _message_of_turn(stored.turns[0])
-    return Message.from_dict(json.loads(stored.exact))
+    return message_history.message_of(stored, _parse, _write, _message_of_turns)
 
 
-def _message_of_turn(turn: Turn) -> Message:
-    """Return a message for a turn that was appended without the framework, or whose message was redacted."""
+def _parse(exact: bytes) -> Message:
+    return Message.from_dict(json.loads(exact))
+
+
+def _write(message: Message) -> bytes:
+    return json.dumps(message.to_dict(), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _message_of_turns(turns: Sequence[Turn]) -> Message:
+    """Return a message for turns that were appended without the framework, or whose message was redacted."""
     roles = {"human": "user", "developer": "system", "summary": "system"}
-    return Message(roles.get(turn.role, turn.role), list(_contents(turn)), message_id=turn.digest[:32])
+    contents = [content for turn in turns for content in _contents(turn)]
+    return Message(roles.get(turns[0].role, turns[0].role), contents, message_id=turns[0].digest[:32])
 
 
 def _contents(turn: Turn) -> Iterator[Content]:

@@ -19,6 +19,7 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
+from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
 from trails.errors import InvalidInput
@@ -105,9 +106,8 @@ class TrailsChatMessageHistory(BaseChatMessageHistory):
 
 
 def _new_message(message: BaseMessage) -> NewMessage:
-    shape = message_to_dict(message)
     try:
-        exact = json.dumps(shape, ensure_ascii=False, allow_nan=False).encode()
+        exact = _write(message)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"the message {message.id or message.type!r} holds what JSON cannot carry ({error}); keep it elsewhere, and give "
@@ -117,13 +117,20 @@ def _new_message(message: BaseMessage) -> NewMessage:
 
 
 def _message(stored: StoredMessage) -> BaseMessage:
-    if stored.exact is None:
-        return _message_of_turn(stored.turns[0])
-    return messages_from_dict([json.loads(stored.exact)])[0]
+    return message_history.message_of(stored, _read, _write, _message_of_turns)
 
 
-def _message_of_turn(turn: Turn) -> BaseMessage:
+def _read(exact: bytes) -> BaseMessage:
+    return messages_from_dict([json.loads(exact)])[0]
+
+
+def _write(message: BaseMessage) -> bytes:
+    return json.dumps(message_to_dict(message), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _message_of_turns(turns: Sequence[Turn]) -> BaseMessage:
     """Return a message for a turn that was appended without LangChain, or whose message was redacted."""
+    turn = turns[0]
     content = "(redacted)" if turn.redacted else turn.content
     said: dict[str, Any] = {"content": content, "id": turn.digest[:32]}
     if turn.role in ("user", "human"):
@@ -134,6 +141,9 @@ def _message_of_turn(turn: Turn) -> BaseMessage:
         answer = turn.tool_results[0]
         return ToolMessage(**said, tool_call_id=answer.call_id, status="error" if answer.is_error else "success")
     if turn.role == "assistant":
-        calls = [{"id": call.id, "name": call.name, "args": call.input or {}} for call in turn.tool_calls]
+        calls = [
+            {"id": call.id, "name": call.name, "args": call.input if isinstance(call.input, dict) else {}}
+            for call in turn.tool_calls
+        ]
         return AIMessage(**said, tool_calls=calls)
     return ChatMessage(**said, role=turn.role)

@@ -6,8 +6,10 @@ Taking messages back, and saving a history that was rewritten, moves the ref; wh
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from trails.adapters import message_turns, opened_store
 from trails.adapters.message_turns import Record
@@ -16,6 +18,11 @@ from trails.errors import InvalidInput
 from trails.model import validation
 from trails.model.values import Turn
 from trails.session.checkout import Checkout
+
+_Message = TypeVar("_Message")
+_Answer = TypeVar("_Answer")
+_REDACTED: Final = re.compile(rb'"redacted(?:-\d+)?"')
+"""What stands in a message's JSON for a text that was redacted, or for a key."""
 
 
 class StoredMessage(NamedTuple):
@@ -31,6 +38,32 @@ class NewMessage(NamedTuple):
     shape: Mapping[str, Any]
     exact: bytes
     options: Mapping[str, Any] = {}
+
+
+def message_of(
+    stored: StoredMessage,
+    read: Callable[[bytes], _Message],
+    write: Callable[[_Message], bytes],
+    of_turns: Callable[[Sequence[Turn]], _Message],
+) -> _Message:
+    """Return a message as it was stored, by `read`, or made of its turns if a redaction took a word that the framework needs.
+
+    `write` gives the JSON of a message: one that lacks a key of what it was read from is made of its turns, too.
+    """
+    if stored.exact is None:
+        return of_turns(stored.turns)
+    if not _REDACTED.search(stored.exact):
+        return read(stored.exact)
+    try:
+        message = read(stored.exact)
+        is_whole = _sorted(write(message)) == _sorted(stored.exact)
+    except Exception:  # noqa: BLE001 - each framework raises its own errors for what it cannot read
+        is_whole = False
+    return message if is_whole else of_turns(stored.turns)
+
+
+def _sorted(exact: bytes) -> str:
+    return json.dumps(json.loads(exact), sort_keys=True)
 
 
 class MessageHistory:
@@ -49,9 +82,21 @@ class MessageHistory:
 
     def checkout(self) -> Checkout:
         """Return the ref as it is stored by now, to be read."""
+        return self._anew(_refreshed)
+
+    def _anew(self, work: Callable[[Checkout], _Answer]) -> _Answer:
+        """Return what a function gives for the ref; a history that somebody deleted begins anew."""
         main = self._main()
-        main.refresh()
-        return main
+        try:
+            return work(main)
+        except InvalidInput:
+            if main.ref is None or self.ref in self._store.repository.refs:
+                raise
+        self._checkout = None
+        return work(self._main())
+
+    def _update(self, change: Callable[[Checkout], _Answer]) -> _Answer:
+        return self._anew(lambda main: main.update(change))
 
     def _main(self) -> Checkout:
         """Return the ref as it was last seen: `update` refreshes it."""
@@ -70,37 +115,45 @@ class MessageHistory:
             records = list(message_turns.read_records(main.turns))
         else:
             records = message_turns.last_records(main.tail, len(main), newest)
-        payload = self._store.repository.payload
-        return [StoredMessage(None if each.exact is None else payload(each.exact), each.turns) for each in records]
+        return [self._stored(each) for each in records]
+
+    def _stored(self, record: Record) -> StoredMessage:
+        exact = None if record.exact is None else self._store.repository.payload(record.exact)
+        return StoredMessage(exact, record.turns)
 
     # --- writing
 
     def extend(self, messages: Sequence[NewMessage]) -> None:
         """Store messages behind those there are by then, in one commit."""
-        self._main().update(lambda main: _append(main, messages))
+        self._update(lambda main: _append(main, messages))
 
     def add(self, choose: Callable[[list[StoredMessage]], Sequence[NewMessage]], newest: int) -> None:
         """Store the messages that a function chooses, which sees the `newest` ones that are there by then, in one commit."""
-        self._main().update(lambda main: _append(main, choose(self._read(main, newest))))
+        self._update(lambda main: _append(main, choose(self._read(main, newest))))
 
-    def save(self, messages: Sequence[NewMessage]) -> int:
+    def save(self, messages: Sequence[NewMessage], write: Callable[[StoredMessage], bytes]) -> int:
         """Let the history be these messages, in one commit; return how many are new.
 
-        Those that it begins with already stay. If others follow there, these are taken back first.
+        Those that it begins with already stay. If others follow there, these are taken back first. `write` gives the JSON of a
+        message as it is read: by that, one is known that was redacted, or that somebody else appended.
         """
+
+        def is_stored(record: Record, message: NewMessage) -> bool:
+            if _digest(record) == hashlib.sha256(message.exact).hexdigest():
+                return True
+            return write(self._stored(record)) == message.exact
 
         def change(main: Checkout) -> int:
             records = list(message_turns.read_records(main.turns))
-            digests = [hashlib.sha256(each.exact).hexdigest() for each in messages]
             known = 0
-            while known < min(len(records), len(digests)) and _digest(records[known]) == digests[known]:
+            while known < min(len(records), len(messages)) and is_stored(records[known], messages[known]):
                 known += 1
             if known < len(records):
                 main.rewind(records[known].turns[0].index)
             _append(main, messages[known:])
             return len(messages) - known
 
-        return self._main().update(change)
+        return self._update(change)
 
     def rewind(self, count: int) -> None:
         """Take all messages back from an index on."""
@@ -112,12 +165,12 @@ class MessageHistory:
             if count < len(records):
                 main.rewind(records[count].turns[0].index)
 
-        self._main().update(change)
+        self._update(change)
 
     def clear(self) -> None:
         """Take all messages back."""
         if len(self.checkout()):
-            self._main().update(lambda main: main.clear())
+            self._update(lambda main: main.clear())
 
     def fork(self, name: str, at: int | None = None) -> None:
         """Make another history that begins with the first `at` messages of this one, or with all; nothing is copied."""
@@ -129,6 +182,11 @@ class MessageHistory:
             raise InvalidInput(f"the history {self.ref!r} has {len(records)} messages: it cannot be forked at {at}")
         end = len(main) if at is None or at == len(records) else records[at].turns[0].index
         self._store.repository.refs.set(name, main.session_id, end, expected=None)
+
+
+def _refreshed(main: Checkout) -> Checkout:
+    main.refresh()
+    return main
 
 
 def _append(main: Checkout, messages: Sequence[NewMessage]) -> None:

@@ -25,6 +25,8 @@ UNREAD: Final = "message:unread"
 """The role of a message that no reader knows, or that cannot be a turn of its own role."""
 EMPTY: Final = [{"type": "empty"}]
 """The content of a message that says nothing."""
+_UNNAMED: Final = "redacted"
+"""The name of a payload after a redaction that took its name."""
 _LONGEST_BLOB: Final = 100_000
 """Characters of a picture or a file that a turn has itself; a longer one is in the message's JSON alone."""
 _MAX_NAME: Final = 200
@@ -113,7 +115,7 @@ def read_records(turns: Iterable[Turn]) -> Iterator[Record]:
     """Yield the messages that turns are of; turns of a message that began before them are left out."""
     record: list[Turn] = []
     for turn in turns:
-        if PART in turn.meta:
+        if _is_later_part(turn):
             if record:
                 record.append(turn)
             continue
@@ -124,8 +126,17 @@ def read_records(turns: Iterable[Turn]) -> Iterator[Record]:
         yield _record(record)
 
 
+def _is_later_part(turn: Turn) -> bool:
+    """Tell whether a turn is the second of a message, or one after it, also if a redaction took its metadata."""
+    meta = turn.meta
+    if PART in meta:
+        return True
+    is_taken = turn.facts.meta_withheld is not None or any(name.startswith(_UNNAMED) for name in meta)
+    return is_taken and not turn.payloads
+
+
 def _record(turns: Sequence[Turn]) -> Record:
-    return Record(tuple(turns), payload_of(turns[0], MESSAGE))
+    return Record(tuple(turns), payload_of(turns[0], MESSAGE) or payload_of(turns[0], _UNNAMED))
 
 
 def payload_of(turn: Turn, name: str) -> PayloadReference | None:

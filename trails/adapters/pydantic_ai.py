@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -22,10 +22,14 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
 from trails.model.values import Turn
 from trails.session.repository import Repository
+
+_NO_TIME: Final = datetime.fromtimestamp(0, UTC)
+"""The time of a message whose turn has none."""
 
 
 class TrailsHistory:
@@ -95,12 +99,12 @@ class TrailsHistory:
         both have; what followed there stays in the store.
         """
         new = _new_messages(messages)
-        return self._store.call(lambda: self._history.save(new))
+        return self._store.call(lambda: self._history.save(new, _exact))
 
     async def asave(self, messages: Sequence[ModelMessage]) -> int:
         """Let the history be these messages; see `save`."""
         new = _new_messages(messages)
-        return await self._store.run(lambda: self._history.save(new))
+        return await self._store.run(lambda: self._history.save(new, _exact))
 
     def rewind(self, count: int) -> None:
         """Keep the first `count` messages, and take the others back. They stay in the store."""
@@ -147,16 +151,31 @@ def _moment(time: datetime | None) -> datetime | None:
 
 
 def _message(stored: StoredMessage) -> ModelMessage:
-    if stored.exact is None:
-        return _message_of_turn(stored.turns[0])
-    return ModelMessagesTypeAdapter.validate_json(stored.exact)[0]
+    return message_history.message_of(stored, _read, _write, _message_of_turns)
 
 
-def _message_of_turn(turn: Turn) -> ModelMessage:
-    """Return a message for a turn that was appended without pydantic-ai, or whose message was redacted."""
-    if turn.role == "assistant":
-        return ModelResponse(parts=list(_response_parts(turn)), model_name=turn.model)
-    return ModelRequest(parts=list(_request_parts(turn)))
+def _exact(stored: StoredMessage) -> bytes:
+    return _write(_message(stored))
+
+
+def _read(exact: bytes) -> ModelMessage:
+    return ModelMessagesTypeAdapter.validate_json(exact)[0]
+
+
+def _write(message: ModelMessage) -> bytes:
+    return ModelMessagesTypeAdapter.dump_json([message])
+
+
+def _message_of_turns(turns: Sequence[Turn]) -> ModelMessage:
+    """Return a message for turns that were appended without pydantic-ai, or whose message was redacted; always the same one."""
+    if turns[0].role == "assistant":
+        parts = [part for turn in turns for part in _response_parts(turn)]
+        return ModelResponse(parts=parts, model_name=turns[0].model, timestamp=_time(turns[0]))
+    return ModelRequest(parts=[part for turn in turns for part in _request_parts(turn)])
+
+
+def _time(turn: Turn) -> datetime:
+    return turn.time or _NO_TIME
 
 
 def _text(turn: Turn) -> str:
@@ -167,11 +186,13 @@ def _request_parts(turn: Turn) -> Iterator[ModelRequestPart]:
     if turn.tool_results:
         for answer in turn.tool_results:
             name = answer.tool or turn.author
-            yield ToolReturnPart(tool_name=name, content=_text(turn), tool_call_id=answer.call_id)
+            yield ToolReturnPart(
+                tool_name=name, content=_text(turn), tool_call_id=answer.call_id, timestamp=_time(turn)
+            )
     elif turn.role in ("system", "developer", "summary"):
-        yield SystemPromptPart(content=_text(turn))
+        yield SystemPromptPart(content=_text(turn), timestamp=_time(turn))
     else:
-        yield UserPromptPart(content=_text(turn))
+        yield UserPromptPart(content=_text(turn), timestamp=_time(turn))
 
 
 def _response_parts(turn: Turn) -> Iterator[ModelResponsePart]:
