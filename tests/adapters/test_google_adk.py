@@ -271,6 +271,45 @@ def test_any_names_are_told_apart(service: TrailsSessionService, names: tuple[st
     assert sorted(run(work())) == sorted(["plain", names[2]])
 
 
+@pytest.mark.parametrize("name", ["app_name", "user_id", "session_id"])
+@pytest.mark.parametrize("wrong", [5, b"x", "\ud800"])
+def test_a_name_that_is_no_text_is_refused(service: TrailsSessionService, name: str, wrong: Any) -> None:
+    names = WHO | {"session_id": "s1"} | {name: wrong}
+    user = {key: each for key, each in names.items() if key != "session_id"}
+    calls: list[Any] = [service.create_session, service.get_session, service.delete_session, service.fork_session]
+    for call in calls:
+        with pytest.raises(trails.InvalidInput):
+            run(call(**names))
+    for call in (service.list_sessions, service.get_user_state) if name != "session_id" else ():
+        with pytest.raises(trails.InvalidInput):
+            run(call(**user))
+    with pytest.raises(trails.InvalidInput):
+        run(service.create_session(app_name=None, user_id="alice"))  # type: ignore[arg-type]
+    assert service.store.list() == []
+
+
+@pytest.mark.parametrize(
+    "state", [{1: 2}, {"\ud800": 1}, {"a": "\ud800"}, {"user:a": {"\ud800": 1}}, {"a": float("nan")}, ["a"], "a"]
+)
+def test_state_that_cannot_be_kept_is_refused(service: TrailsSessionService, state: Any) -> None:
+    async def work() -> None:
+        with pytest.raises(trails.InvalidInput):
+            await service.create_session(**WHO, session_id="s1", state=state)
+        session = await service.create_session(**WHO, session_id="s2")
+        if isinstance(state, dict) and 1 not in state:
+            with pytest.raises(trails.InvalidInput):
+                await service.append_event(session, Event(author="x", actions=EventActions(state_delta=state)))
+        with pytest.raises(trails.InvalidInput, match="the event"):
+            await service.append_event(session, said("\ud800"))
+        await service.append_event(session, said("on"))
+        for events in ("1", 1.0, True, -1, 2):
+            with pytest.raises(trails.InvalidInput):
+                await service.fork_session(**WHO, session_id="s2", events=events)  # type: ignore[arg-type]
+        assert [record.id for record in service.store.list()] == ["adk:travel:alice:s2"]
+
+    run(work())
+
+
 def test_a_partial_event_is_not_stored(service: TrailsSessionService) -> None:
     async def work() -> list[Event]:
         session = await service.create_session(**WHO)

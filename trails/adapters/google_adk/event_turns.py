@@ -41,8 +41,11 @@ State = dict[str, Any]
 
 
 def event_json(event: Event) -> str:
-    """Return the JSON from which an event is read again."""
-    return event.model_dump_json(exclude_none=True)
+    """Return the JSON from which an event is read again; raise `InvalidInput` if it has something that JSON cannot carry."""
+    try:
+        return event.model_dump_json(exclude_none=True)
+    except ValueError as error:
+        raise InvalidInput(f"the event {event.id!r} cannot be stored as JSON: {error}") from error
 
 
 def given_turns(event: Event, data: Mapping[str, Any]) -> list[Given]:

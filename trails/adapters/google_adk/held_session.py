@@ -12,6 +12,7 @@ from trails.adapters import message_turns, opened_store
 from trails.adapters.google_adk import event_turns
 from trails.adapters.google_adk.event_turns import State
 from trails.errors import InvalidInput
+from trails.model import validation
 from trails.session.session import Session
 
 APP: Final = "adk_app"
@@ -118,6 +119,7 @@ class Held:
 
     def turns_of(self, events: int) -> int:
         """Return how many turns the first events are; raise `InvalidInput` if there are fewer events."""
+        validation.index(events, "events")
         starts = [each.turns[0].index for each in message_turns.read_records(self.session.turns) if _is_event(each)]
         if not 0 <= events <= len(starts):
             raise InvalidInput(f"session {self.session.id!r} has {len(starts)} events, not {events}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 from google.adk.errors._stale_session_error import StaleSessionError
@@ -21,7 +22,8 @@ from trails.adapters.google_adk import event_turns
 from trails.adapters.google_adk.held_session import Address, Held, Snapshot
 from trails.adapters.google_adk.stored_sessions import StoredSessions
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import SessionNotFound
+from trails.errors import InvalidInput, SessionNotFound
+from trails.model import validation
 from trails.session.repository import Repository
 
 _STALE = (
@@ -78,11 +80,14 @@ class TrailsSessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Store a new session, and return it; raise `AlreadyExistsError` if its id is in use."""
-        address = _address(app_name, user_id, session_id or "")
+        """Store a new session, and return it; raise `AlreadyExistsError` if its id is in use.
+
+        Raises `InvalidInput` for names that are no texts, and for state that JSON cannot carry.
+        """
+        address = _address(app_name, user_id, "" if session_id is None else session_id)
         if not address.session:
             address = address._replace(session=platform_uuid.new_uuid())
-        deltas = _session_util.extract_json_safe_state_delta(state or {})
+        deltas = _deltas(state)
         created = event_turns.moment_of(platform_time.get_time())
 
         def create() -> Session:
@@ -112,6 +117,8 @@ class TrailsSessionService(BaseSessionService):
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
+        for name in (app_name,) if user_id is None else (app_name, user_id):
+            validation.text(name, "a name of an app or a user")
 
         def sessions() -> list[Session]:
             listing, found = self._sessions.list(app_name, user_id), []
@@ -135,20 +142,21 @@ class TrailsSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return a copy of what the sessions of a user share, without the prefix `user:`."""
-        return await self._store.run(lambda: self._sessions.shared_state(app_name, user_id))
+        address = _address(app_name, user_id, "")
+        return await self._store.run(lambda: self._sessions.shared_state(address.app, address.user))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with all its changes of state, in one commit, and add it to `session`.
 
         Partial events are not stored. Raises `StaleSessionError` if the stored session was added to since `session` was read,
-        and `SessionNotFoundError` if it is not there.
+        `SessionNotFoundError` if it is not there, and `InvalidInput` for what JSON cannot carry.
         """
         if event.partial:
             return event
+        address = _address(session.app_name, session.user_id, session.id)
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        deltas = _session_util.extract_json_safe_state_delta(event.actions.state_delta)
-        address = Address(session.app_name, session.user_id, session.id)
+        deltas = _deltas(event.actions.state_delta)
 
         def append() -> None:
             try:
@@ -176,7 +184,8 @@ class TrailsSessionService(BaseSessionService):
         Nothing is copied. What the app's or the user's sessions share stays as it is now. Raises `SessionNotFoundError`,
         `AlreadyExistsError` for an id in use, and `InvalidInput` for more events than there are.
         """
-        source, new = _address(app_name, user_id, session_id), _address(app_name, user_id, new_session_id or "")
+        source = _address(app_name, user_id, session_id)
+        new = _address(app_name, user_id, "" if new_session_id is None else new_session_id)
         if not new.session:
             new = new._replace(session=platform_uuid.new_uuid())
 
@@ -217,7 +226,25 @@ def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _address(app: str, user: str, session: str) -> Address:
-    return Address(app, user, session.strip())
+    """Return where a session is; raise `InvalidInput` for names that are no texts."""
+    plain = (validation.text(app, "app_name"), validation.text(user, "user_id"), validation.text(session, "session_id"))
+    return Address(*plain[:2], plain[2].strip())
+
+
+def _deltas(state: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return what state sets of the session's, the user's and the app's; raise `InvalidInput` for what JSON cannot carry."""
+    if not state:
+        return _session_util.extract_json_safe_state_delta({})
+    if not isinstance(state, Mapping):
+        raise InvalidInput(f"state must be a mapping, not {type(state).__name__}")
+    for key in state:
+        validation.text(key, "a key of the state")
+    try:
+        deltas = _session_util.extract_json_safe_state_delta(state)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the state cannot be stored as JSON: {error}") from error
+    validation.to_json(deltas, "the state")
+    return deltas
 
 
 def _events(held: Held, config: GetSessionConfig | None) -> list[Event]:
