@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 import trails
-from trails import Repository
+from trails import InvalidInput, Repository
 
 pytest.importorskip("langgraph.checkpoint.base")
 
@@ -447,6 +447,96 @@ def test_a_text_that_is_redacted_leaves_a_thread_that_goes_on(store: Repository)
         assert new is not None
         assert "5551234" not in repr((old, new))
         assert new.checkpoint["channel_values"] == {"messages": [HumanMessage("hello", id="2")], "step": 2}
+
+
+WORDS = (
+    "messages", "message", "langgraph", "thread", "channel", "channels", "checkpoint", "json", "msgpack", "kind", "class",
+    "step", "loop", "source", "versions", "channel_versions", "00000000", "HumanMessage", "human", "fields", "user", "base",
+    "task", "path", "writes", "agent", "branch", "put", "header", "metadata", "depth", "info", "keep", "configurable",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_thread_is_read_and_goes_on_after_a_redaction_of_any_word(word: str) -> None:
+    with trails.open(":memory:") as store:
+        saver = TrailsSaver(store)
+        graph = chat_graph(saver)
+        graph.invoke({"messages": [HumanMessage("Plan a trip", id="h1")]}, CHAT)
+        store.redact_matching(word)
+
+        for reader in (saver, TrailsSaver(store)):
+            texts = [each.content for each in chat_graph(reader).get_state(CHAT).values["messages"]]
+            assert texts == ["Plan a trip", "", "Snow", "Take the train."]
+            assert len(list(chat_graph(reader).get_state_history(CHAT))) == 5
+        graph = chat_graph(TrailsSaver(store))
+        graph.invoke({"messages": [ToolMessage("Rain", tool_call_id="c1")]}, CHAT)
+        texts = [each.content for each in graph.get_state(CHAT).values["messages"]]
+        assert texts == ["Plan a trip", "", "Snow", "Take the train.", "Rain", "Take the train."]
+        assert saver.thread_ids() == ["chat"]
+        saver.delete_thread("chat")
+        assert len(store.list()) == 0
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_checkpoint_whose_id_is_redacted_keeps_its_place(store: Repository, number: int) -> None:
+    saver, config = TrailsSaver(store), CHAT
+    configs = [config := put(saver, config, step=step) for step in range(5)]
+    store.redact_matching(configs[number]["configurable"]["checkpoint_id"])
+
+    assert [each.checkpoint["channel_values"]["step"] for each in TrailsSaver(store).list(CHAT)] == [4, 3, 2, 1, 0]
+    newest = TrailsSaver(store).get_tuple(CHAT)
+    assert newest is not None
+    saver.put(newest.config, made := checkpoint(step=5), {"step": 5}, made["channel_versions"])
+    for reader in (saver, TrailsSaver(store)):
+        assert [each.checkpoint["channel_values"]["step"] for each in reader.list(CHAT)] == [5, 4, 3, 2, 1, 0]
+        latest = reader.get_tuple(CHAT)
+        assert latest is not None
+        assert latest.parent_config == newest.config
+
+
+def test_no_redaction_of_one_turn_takes_another_message_away() -> None:
+    index, count = 0, 1
+    while index < count:
+        with trails.open(":memory:") as store:
+            chat_graph(TrailsSaver(store)).invoke({"messages": [HumanMessage("Plan a trip")]}, CHAT)
+            chat_graph(TrailsSaver(store)).invoke({"messages": [ToolMessage("Rain", tool_call_id="c1")]}, CHAT)
+            turns = list(store.load("chat"))
+            messages = [turn for turn in turns if turn.role != "info"]
+            store.redact("chat", index)
+
+            texts = [each.content for each in chat_graph(TrailsSaver(store)).get_state(CHAT).values["messages"]]
+            expected = ["" if turn.index == index else turn.content or "" for turn in messages]
+            assert texts == expected[: len(texts)]
+            assert len(texts) >= (5 if index >= len(turns) - 3 else 6)
+        index, count = index + 1, len(turns)
+    assert count > 10
+
+
+def test_the_error_of_a_task_reads_redacted(store: Repository) -> None:
+    said = 'I said "hi"\nto Bob'
+
+    def fail(state: MessagesState) -> dict[str, Any]:
+        raise ValueError(said)
+
+    graph: Any = StateGraph(MessagesState).add_node("fail", fail).add_edge(START, "fail")
+    app = graph.compile(checkpointer=TrailsSaver(store))
+    with pytest.raises(ValueError, match="I said"):
+        app.invoke({"messages": [HumanMessage("hello")]}, CHAT)
+    store.redact_matching(said)
+
+    assert [task.error for task in app.get_state(CHAT).tasks] == ["redacted"]
+
+
+@pytest.mark.parametrize("config", [{}, {"configurable": {}}, {"configurable": {"thread_id": None}}, None])
+def test_a_config_without_a_thread_is_refused(store: Repository, config: Any) -> None:
+    saver = TrailsSaver(store)
+    with pytest.raises(InvalidInput, match="thread"):
+        saver.get_tuple(config)
+    with pytest.raises(InvalidInput, match="thread"):
+        put(saver, config, step=1)
+    with pytest.raises(InvalidInput, match="checkpoint_id"):
+        saver.put_writes(CHAT, [("step", 1)], "task")
+    assert len(store.list()) == 0
 
 
 # --- several writers

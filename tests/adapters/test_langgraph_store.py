@@ -100,7 +100,9 @@ def test_a_value_that_is_a_list_is_refused_and_nothing_is_stored(repository: Rep
     assert len(repository.list()) == 0
 
 
-@pytest.mark.parametrize("word", ["alice", "users", "diet", "created", "key", "fish"])
+@pytest.mark.parametrize(
+    "word", ["alice", "users", "diet", "langgraph", "items", "created", "key", "fish", "read", "ttl"]
+)
 def test_the_store_goes_on_after_a_redaction_of_any_word(repository: Repository, word: str) -> None:
     store = TrailsStore(repository)
     store.put(ALICE, "diet", {"likes": "fish"}, ttl=60)

@@ -8,9 +8,10 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import KEY, message_turn, plain_turn, unchanged_length
+from trails.adapters.langgraph.messages import message_turn, plain_turn, unchanged_length
 from trails.adapters.langgraph.records import (
     HERE,
+    MARK,
     ROLE,
     About,
     Blob,
@@ -20,8 +21,9 @@ from trails.adapters.langgraph.records import (
     Values,
     Write,
     channels_record,
+    checkpoint_meta,
     payloads,
-    writes_record,
+    writes_meta,
 )
 from trails.adapters.langgraph.threads import Lane
 from trails.errors import InvalidInput
@@ -83,8 +85,8 @@ class Addition:
             record["newest"] = self.base.newest
         self._session.append(
             ROLE,
-            f"checkpoint {record['id']}",
-            meta={KEY: {"put": record}},
+            MARK,
+            meta=checkpoint_meta(record),
             payloads=payloads((*about.blobs, *new)),
         )
         entry = Entry(record, index, self.lane.namespace, self.lane.id)
@@ -101,11 +103,11 @@ def append_turn(session: Session, turn: Mapping[str, Any], sources: Sequence[str
 
 def append_writes(lane: Lane, checkpoint_id: str, writes: Sequence[Write]) -> list[Write]:
     """Append the record of what a task wrote, and return the writes with their places."""
-    index, record = len(lane.session), writes_record(checkpoint_id, writes)
+    index = len(lane.session)
     lane.session.append(
         ROLE,
-        f"writes of task {writes[0].task_id}",
-        meta={KEY: {"writes": record}},
+        MARK,
+        meta=writes_meta(checkpoint_id, writes),
         payloads=payloads(write.value for write in writes),
     )
     return [write._replace(value=write.value._replace(at=index), lane=lane.id) for write in writes]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from trails.adapters.langgraph.messages import KEY
-from trails.adapters.langgraph.records import ROLE, record_of
+from trails.adapters.langgraph.records import MARK, ROLE, record_of
 from trails.errors import InvalidInput
 from trails.model.iris import UNNAMED
 from trails.model.values import Turn
@@ -89,7 +89,7 @@ def append_value(session: Session, record: dict[str, Any], value: dict[str, Any]
 
 def append_use(session: Session, key: str) -> Turn:
     """Append that an item was read, from which its time to live is counted."""
-    return session.append(ROLE, "read", meta={KEY: {"u": key}})
+    return session.append(ROLE, MARK, meta={KEY: {"u": key}})
 
 
 class Shelf:

@@ -15,6 +15,8 @@ from langchain_core import messages as kinds
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from trails.adapters.langgraph.short_names import packed, unpacked
+from trails.model.iris import UNNAMED
 from trails.model.values import Payload, PayloadReference, Turn
 
 KEY: Final = "langgraph"
@@ -27,9 +29,15 @@ _CLASSES: Final[dict[str, type[BaseMessage]]] = {
     )
 }  # fmt: skip
 _ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+REDACTED: Final = UNNAMED.encode()
+"""What the bytes of a payload are after a redaction that could not take a text alone out of them."""
 _EMPTY_PART: Final = {"type": "empty"}
 _HIDDEN_PART: Final = {"type": "encrypted"}
-_PAYLOAD: Final = "message"
+_PAYLOAD: Final = "m"
+_NAMES: Final = {
+    "class": "c", "id": "i", "fields": "f", "extra": "e", "kind": "k", "content": "t", "tool_calls": "l", "usage": "u",
+}  # fmt: skip
+"""The names of what is said of a message, as they are stored."""
 _CONTAINERS: Final = (dict, list)
 
 
@@ -138,7 +146,7 @@ def message_turn(message: BaseMessage, serde: SerializerProtocol, *, is_native: 
     about = _fields(message, turn)
     given = {"class": type(message).__name__, **about}
     if is_plain(given) and _comes_back(message, turn, given):
-        turn["meta"] = {KEY: {"message": given}}
+        turn["meta"] = {KEY: {"m": packed(given, _NAMES)}}
     else:
         turn |= _exact(message, serde)
     return turn
@@ -151,14 +159,16 @@ def message_record(message: BaseMessage) -> dict[str, Any] | None:
     if not (is_plain(record) and _comes_back(message, turn, record)):
         return None
     said = {name: turn[name] for name in ("content", "tool_calls", "usage") if turn.get(name)}
-    return deepcopy(record | said)
+    return deepcopy(packed(record | said, _NAMES))
 
 
 def message_of(record: Mapping[str, Any]) -> BaseMessage:
     """Return the message that a record says, as a value of its own."""
-    said = deepcopy(dict(record))
-    calls = [(call["id"], call["name"], call["arguments"]) for call in said.get("tool_calls", ())]
-    return _message(said, said.get("content", ""), calls, said.get("usage"))
+    said = unpacked(deepcopy(dict(record)), _NAMES)
+    calls = [
+        (call.get("id"), call.get("name", UNNAMED), call.get("arguments", {})) for call in said.get("tool_calls", ())
+    ]
+    return _readable(said, "assistant" if calls else "user", said.get("content", ""), calls, said.get("usage"))
 
 
 def plain_turn(message: BaseMessage, turn: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
@@ -170,7 +180,7 @@ def _exact(message: BaseMessage, serde: SerializerProtocol) -> dict[str, Any]:
     """Return the metadata and the payload of a turn that keeps a message as the serializer's bytes."""
     kind, data = serde.dumps_typed(message)
     payload = Payload(data=data, media_type=f"application/x-{kind}", name=_PAYLOAD)
-    return {"meta": {KEY: {"message": {"id": message.id, "kind": kind}}}, "payloads": [payload]}
+    return {"meta": {KEY: {"m": packed({"id": message.id, "kind": kind}, _NAMES)}}, "payloads": [payload]}
 
 
 def _native_turn(message: BaseMessage, role: str) -> dict[str, Any]:
@@ -235,18 +245,16 @@ def _comes_back(message: BaseMessage, turn: Mapping[str, Any], given: Mapping[st
 
 def stored_message(turn: Turn, read: Callable[[PayloadReference], bytes]) -> StoredMessage:
     """Return the message that a turn keeps, whose payload `read` reads; of a redacted turn, what is left of it."""
-    given = turn.meta.get(KEY, {}).get("message", {})
-    if "kind" in given and (payload := payload_named(turn, _PAYLOAD)) is not None:
+    record = turn.meta.get(KEY) or turn.meta.get(UNNAMED)  # if a redaction took the key's name
+    stored = record.get("m") if isinstance(record, dict) else None
+    given = unpacked(stored, _NAMES) if isinstance(stored, dict) else {}
+    if "kind" in given and (payload := payload_named(turn, _PAYLOAD)) is not None and read(payload) != REDACTED:
         return StoredMessage(given["id"], None, (given["kind"], read(payload)))
     calls = [(call.id, call.name, call.input) for call in turn.tool_calls]
     usage = turn.usage or None
     content: Any = "" if turn.content is None else turn.content
-    try:
-        message = _message(given, content, calls, usage)
-    except (TypeError, ValueError):  # its metadata was redacted
-        kind = _CLASSES[{"user": "HumanMessage", "tool": "ToolMessage"}.get(turn.role, "AIMessage")]
-        answers = {"tool_call_id": turn.tool_results[0].call_id if turn.tool_results else ""}
-        message = kind(content=content, **answers if kind is ToolMessage else {})
+    answers = turn.tool_results[0].call_id if turn.tool_results else ""
+    message = _readable(given, turn.role, content, calls, usage, answers=answers)
     return StoredMessage(message.id, message, None)
 
 
@@ -259,13 +267,36 @@ def _message(given: Mapping[str, Any], content: Any, calls: list[tuple[str, str,
     kind = _CLASSES.get(given.get("class", ""))
     if kind is None:
         raise ValueError("the metadata names no class of message")
-    fields = {"content": content, "id": given.get("id"), **given.get("fields", {}), **given.get("extra", {})}
+    others = [each for each in (given.get("fields"), given.get("extra")) if isinstance(each, dict)]
+    fields = {"content": content, "id": given.get("id")} | {name: each[name] for each in others for name in each}
     if issubclass(kind, AIMessage):
         fields.setdefault(
             "tool_calls", [{"name": name, "args": args, "id": id_, "type": "tool_call"} for id_, name, args in calls]
         )
         fields.setdefault("usage_metadata", usage)
     return kind(**fields)
+
+
+def _readable(
+    given: Mapping[str, Any],
+    role: str,
+    content: Any,
+    calls: list[tuple[str, str, Any]],
+    usage: Any,
+    *,
+    answers: str = "",
+) -> BaseMessage:
+    """Return the message that is said; if a redaction damaged its metadata, what its turn says of it."""
+    try:
+        return _message(given, content, calls, usage)
+    except (TypeError, ValueError):
+        kind = {"user": "HumanMessage", "tool": "ToolMessage", "system": "SystemMessage"}.get(role, "AIMessage")
+    said: dict[str, Any] = {"class": kind, "id": given.get("id")}
+    said["fields"] = {"tool_call_id": answers} if kind == "ToolMessage" else {}
+    try:
+        return _message(said, content, calls, usage)
+    except (TypeError, ValueError):  # the counts of its usage, or its calls
+        return _message(said, content, [], None)
 
 
 def turn_again(turn: Turn, read: Callable[[PayloadReference], bytes]) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.messages import KEY, is_messages, is_plain, message_record
-from trails.model.values import Payload
+from trails.adapters.langgraph.short_names import packed_checkpoint, packed_kind, read_checkpoint, read_kind
+from trails.model.iris import UNNAMED
+from trails.model.values import Payload, Turn
 
 ROLE: Final = "info"
 """The role of the turns that hold records: no model is shown them."""
@@ -170,7 +172,7 @@ def about_checkpoint(
         if is_plain(said):
             record[name] = {"json": plain_copy(said)}
         else:
-            made = Blob(HERE, f"checkpoint.{name}", *serde.dumps_typed(said))
+            made = Blob(HERE, f"/{name[0]}", *serde.dumps_typed(said))
             record[name] = {"kind": made.kind, "payload": made.name}
             blobs.append(made)
     return About(record, tuple(blobs))
@@ -236,21 +238,40 @@ def changed_values(entry: Entry, before: Values) -> Values:
 
 def record_of(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a turn's metadata says for this adapter; empty if it is no turn of it."""
-    said = meta.get(KEY)
+    said = meta.get(KEY) or meta.get(UNNAMED)  # if a redaction took the key's name
     return said if isinstance(said, dict) else {}
 
 
-# --- writes
+# --- turns
 
 
-def writes_record(checkpoint_id: str, writes: Sequence[Write]) -> dict[str, Any]:
-    """Return the record of what one task wrote."""
-    return {
-        "checkpoint": checkpoint_id,
-        "task": writes[0].task_id,
-        "path": writes[0].path,
-        "values": [[write.position, write.channel, write.value.kind, write.value.plain] for write in writes],
-    }
+USUAL_CHANNEL: Final = "messages"
+"""The channel that messages are in if no record says of which they are."""
+MARK: Final = "\N{BULLET}"
+"""The content of turns that hold records: one letter, which no redaction of a text can find."""
+
+
+def checkpoint_meta(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a turn that holds a checkpoint's record."""
+    return {KEY: {"p": packed_checkpoint(record)}}
+
+
+def checkpoint_of(turn: Turn) -> dict[str, Any] | None:
+    """Return the record of the checkpoint that a turn holds; None if it holds none, or a redaction took it."""
+    said = record_of(turn.meta).get("p")
+    record = read_checkpoint(said) if isinstance(said, dict) else {}
+    channels = record.get("channels")
+    if not isinstance(channels, dict):
+        return None
+    if "messages" in channels.get(UNNAMED, ()):  # whose name a redaction took
+        channels.setdefault(USUAL_CHANNEL, channels.pop(UNNAMED))
+    return record
+
+
+def writes_meta(checkpoint_id: str, writes: Sequence[Write]) -> dict[str, Any]:
+    """Return the metadata of a turn that holds what one task wrote."""
+    values = [[write.position, write.channel, packed_kind(write.value.kind), write.value.plain] for write in writes]
+    return {KEY: {"w": {"c": checkpoint_id, "t": writes[0].task_id, "p": writes[0].path, "v": values}}}
 
 
 def write_name(position: int, channel: str) -> str:
@@ -258,10 +279,20 @@ def write_name(position: int, channel: str) -> str:
     return f"{position} {channel}"
 
 
-def writes_of(record: Mapping[str, Any], index: int, lane: str) -> list[Write]:
-    """Return the writes of the record at an index of the session with the id `lane`."""
-    task_id, path = record["task"], record["path"]
-    return [
-        Write(task_id, position, channel, path, Blob(index, write_name(position, channel), kind, None, plain), lane)
-        for position, channel, kind, plain in record["values"]
+def writes_of(turn: Turn) -> tuple[str, list[Write]] | None:
+    """Return the writes that a turn holds, and the id of the checkpoint that they are on; None if it holds none."""
+    said = record_of(turn.meta).get("w")
+    if not isinstance(said, dict):
+        return None
+    return said["c"], [
+        Write(
+            said["t"],
+            position,
+            channel,
+            said["p"],
+            Blob(turn.index, write_name(position, channel), read_kind(kind), None, plain),
+            turn.session_id,
+        )
+        for position, channel, kind, plain in said["v"]
+        if isinstance(position, int)
     ]

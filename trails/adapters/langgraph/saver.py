@@ -211,8 +211,8 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 
         `before` names a checkpoint that all of them are older than, `limit` is how many there are at most.
         """
-        about = config["configurable"] if config else {}
-        wanted = get_checkpoint_id(config) if config else None
+        about = config.get("configurable", {}) if config else {}
+        wanted = get_checkpoint_id(config) if about and config else None
         end = get_checkpoint_id(before) if before else None
         places: list[tuple[str, str, str]] = []
         for thread_id in [str(about["thread_id"])] if "thread_id" in about else self.thread_ids():
@@ -350,7 +350,9 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         Errors, interrupts and their kind are replaced.
         """
         thread_id, namespace = _place(config)
-        checkpoint_id = str(config["configurable"]["checkpoint_id"])
+        checkpoint_id = get_checkpoint_id(config)
+        if checkpoint_id is None:
+            raise InvalidInput(f"config names the checkpoint that a task wrote on by checkpoint_id, not {config!r:.80}")
         given: _Writes = []
         for at, (channel, value) in enumerate(writes):
             position = WRITES_IDX_MAP.get(channel, at)
@@ -489,7 +491,10 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:
-    about = config["configurable"]
+    """Return the thread and the namespace that a config names; raise `InvalidInput` if it names no thread."""
+    about: Any = config.get("configurable") if config else None
+    if not isinstance(about, Mapping) or about.get("thread_id") is None:
+        raise InvalidInput(f'config names a thread: {{"configurable": {{"thread_id": ...}}}}, not {config!r:.80}')
     return str(about["thread_id"]), str(about.get("checkpoint_ns") or "")
 
 

@@ -7,28 +7,39 @@ stand in the session that owns it, so the checkpoints of a thread are those of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Final, NamedTuple
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from trails.adapters.langgraph.messages import StoredMessage, message_of, payload_named, stored_message
+from trails.adapters.langgraph.mending import is_damaged, mended, whole_header, whole_metadata
+from trails.adapters.langgraph.messages import (
+    REDACTED,
+    StoredMessage,
+    message_of,
+    payload_named,
+    stored_message,
+)
 from trails.adapters.langgraph.records import (
     JSON,
     MESSAGES,
     ROLE,
+    USUAL_CHANNEL,
     Blob,
     Entry,
+    MessageList,
     Values,
     Write,
     changed_values,
+    checkpoint_of,
     keep_writes,
     plain_copy,
-    record_of,
     writes_of,
 )
 from trails.errors import InvalidInput, SessionNotFound
 from trails.history.lookup.summaries import sessions_with
+from trails.model.iris import UNNAMED
 from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Turn
 from trails.session.repository import Repository
 from trails.session.session import Session
@@ -116,9 +127,24 @@ class Lane:
         entry = self.entries.get(index)
         if entry is None:
             turn = self.session[index]
-            record = record_of(turn.meta).get("put", _GONE)
+            record = checkpoint_of(turn) or self._rebuilt(index)
             entry = self.entries[index] = Entry(record, index, self.namespace, turn.session_id)
         return entry
+
+    def _rebuilt(self, index: int) -> dict[str, Any]:
+        """Return a record in the place of one that was redacted: the one before it, with the messages that came since."""
+        new: list[int] = []
+        for at in range(index - 1, -1, -1):
+            turn = self.session[at]
+            if turn.role != ROLE:
+                new.insert(0, at)
+            elif checkpoint_of(turn) is not None:
+                before = self.values(self.entry(at))
+                lists = {name: value.indices for name, value in before.items() if isinstance(value, MessageList)}
+                lists = lists or {USUAL_CHANNEL: ()}
+                added = {name: {"keep": len(held), "messages": [*new]} for name, held in lists.items() if new}
+                return _GONE | {"base": at, "channels": added}
+        return _GONE | {"channels": {USUAL_CHANNEL: {"messages": new}} if new else {}}
 
     def values(self, entry: Entry) -> Values:
         """Return what the channels of a checkpoint hold."""
@@ -141,7 +167,8 @@ class Lane:
             return plain_copy(blob.plain)
         if blob.kind == MESSAGES:
             return [message_of(record) for record in blob.plain]
-        return serde.loads_typed((blob.kind, self.data(blob)))
+        data = self.data(blob)
+        return UNNAMED if data == REDACTED else serde.loads_typed((blob.kind, data))
 
     def data(self, blob: Blob) -> bytes:
         """Return the bytes of a value; raise `LookupError` if they were redacted."""
@@ -155,10 +182,13 @@ class Lane:
 
     def about(self, entry: Entry, name: str, serde: SerializerProtocol) -> Any:
         """Return the header or the metadata of a checkpoint."""
-        said = entry.record[name]
+        said, value = entry.record.get(name, {}), None
         if "json" in said:
-            return plain_copy(said["json"])
-        return self.load(Blob(entry.index, said["payload"], said["kind"]), serde)
+            value = plain_copy(said["json"])
+        elif "payload" in said:
+            with suppress(LookupError):  # redacted
+                value = self.load(Blob(entry.index, said["payload"], said["kind"]), serde)
+        return whole_header(value) if name == "header" else whole_metadata(value)
 
 
 class Thread:
@@ -228,14 +258,17 @@ class Thread:
         """Read the last checkpoint of a lane, and what was written on it or is not claimed by a checkpoint."""
         session, later = lane.session, list[Turn]()
         for index in range(len(session) - 1, -1, -1):
-            record = record_of(session[index].meta)
-            if "put" in record:
-                entry = Entry(record["put"], index, lane.namespace, session[index].session_id)
-                self.add(lane, entry)
-                later += [session[at] for at in reversed(record["put"].get("loose", ()))]
+            turn = session[index]
+            if turn.role != ROLE:
+                continue
+            if (record := checkpoint_of(turn)) is not None:
+                if is_damaged(record):
+                    self.read_all()
+                    return
+                self.add(lane, Entry(record, index, lane.namespace, turn.session_id))
+                later += [session[at] for at in reversed(record.get("loose", ()))]
                 break
-            if "writes" in record:
-                later.append(session[index])
+            later.append(turn)
         for turn in reversed(later):
             self._read_turn(lane, turn)
         lane.end = len(session)
@@ -263,12 +296,12 @@ class Thread:
         lane.end = len(lane.session)
 
     def _read_turn(self, lane: Lane, turn: Turn) -> None:
-        record = record_of(turn.meta)
-        if "put" in record:
-            self.add(lane, Entry(record["put"], turn.index, lane.namespace, turn.session_id))
-        elif "writes" in record:
-            said = record["writes"]
-            self.add_writes(lane.namespace, said["checkpoint"], writes_of(said, turn.index, turn.session_id))
+        if (record := checkpoint_of(turn)) is not None:
+            if is_damaged(record):
+                record = mended(record, lane.last)
+            self.add(lane, Entry(record, turn.index, lane.namespace, turn.session_id))
+        elif (writes := writes_of(turn)) is not None:
+            self.add_writes(lane.namespace, *writes)
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """Take in a checkpoint that is stored."""

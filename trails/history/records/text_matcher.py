@@ -165,7 +165,15 @@ _NOBODYS: Final = frozenset(
     }
 )  # fmt: skip
 """The properties whose values are Trails' own words, or made by it: no person's text is in them."""
-_ROLES: Final = frozenset({"user", "assistant", "tool", "system", "summary"})
+ADAPTER_KEYS: Final = frozenset(
+    {
+        "langgraph", "langgraph_thread", "langgraph_namespace", "langgraph_items", "openaiSession", "claudeProject",
+        "claudeSession", "claudeSubpath", "adk_app", "adk_user", "adk_session",
+    }
+)  # fmt: skip
+"""Keys of sessions' metadata by which an adapter finds its sessions: Trails' own words, unlike their values."""
+_ADAPTER_VALUES: Final = frozenset({("langgraph", "thread"), ("langgraph", "items")})
+_ROLES: Final = frozenset({"user", "assistant", "tool", "system", "summary", "info", "event"})
 _TEXTUAL: Final = frozenset({vocab.STRING, vocab.JSON})
 _DECODED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.REQUEST, vocab.META})
 """The properties in whose values base64 is decoded, beside the keys of metadata."""
@@ -176,6 +184,8 @@ def is_personal(quad: Quad) -> bool:
     """Tell whether a quad's value is a text that somebody may have put there, and that still is there."""
     value, predicate = quad.object, quad.predicate
     if predicate in _NOBODYS or not isinstance(value, Literal):
+        return False
+    if (pseudonym_of(predicate), value.value) in _ADAPTER_VALUES:
         return False
     if predicate == vocab.ROLE and value.value in _ROLES:
         return False
@@ -215,7 +225,8 @@ class Pseudonyms:
                 return True
         elif isinstance(value, NamedNode) and self.iri(value) != value:
             return True
-        return self._needle.within(pseudonym_of(quad.predicate) or "")
+        name = pseudonym_of(quad.predicate) or ""
+        return name not in ADAPTER_KEYS and self._needle.within(name)
 
     def quad(self, quad: Quad) -> Quad | None:
         """Return what stands in a quad's place, or None where it goes altogether."""
