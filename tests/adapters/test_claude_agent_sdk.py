@@ -344,3 +344,45 @@ def test_a_text_that_is_redacted_wherever_it_stands_leaves_the_rest_of_the_entri
     assert (second["uuid"], second["sessionId"]) == ("u2", "s1")
     assert third == _prompt("u3", "Go on")
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("word", ["type", "role", "content", "message", "entries", "stored", "claude", "user", "all"])
+def test_words_of_the_adapter_can_be_redacted_and_each_message_is_still_one(memory: Repository, word: str) -> None:
+    _Plain(memory).append(KEY, [_prompt("u1", "Look"), _reply("a1", "m1", _text("Yes"))])
+    memory.redact_matching(word)
+    assert [each["uuid"] for each in _Plain(memory).load(KEY)] == ["u1", "a1"]
+    assert "Look" in json.dumps(_Plain(memory).load(KEY)[0]["message"])
+    assert memory.verify().ok
+
+
+def test_a_transcript_whose_project_was_erased_is_deleted_with_its_sub_agents(store: Repository) -> None:
+    main: Any = {"project_key": "-home-ada-secret", "session_id": "s1"}
+    _Plain(store).append(main, [_prompt("u1", "Look")])
+    _Plain(store).append({**main, "subpath": "subagents/agent-docs"}, [_prompt("u2", "Read")])
+    store.redact_matching("-home-ada-secret")
+    claude = _Plain(store)
+    assert [each["uuid"] for each in claude.load(main)] == ["u1"]
+    claude.delete(main)
+    assert (claude.load(main), len(store)) == (None, 0)
+
+
+@pytest.mark.parametrize("entry", [None, "x", {"type": "user", 1: 2}])
+def test_entries_that_are_no_json_objects_are_refused_before_anything_is_stored(memory: Repository, entry: Any) -> None:
+    with pytest.raises(InvalidInput):
+        _Plain(memory).append(KEY, [_prompt("u1", "Look"), entry])
+    assert len(memory) == 0
+
+
+@pytest.mark.parametrize(
+    "key", [{}, None, "key", {"project_key": None, "session_id": "s"}, {**KEY, "session_id": "\ud800"}]
+)
+def test_keys_that_are_none_are_refused(memory: Repository, key: Any) -> None:
+    claude = _Plain(memory)
+    for work in (
+        claude.load,
+        claude.delete,
+        claude.list_subkeys,
+        lambda each: claude.append(each, [_prompt("u", "x")]),
+    ):
+        with pytest.raises(InvalidInput):
+            work(key)

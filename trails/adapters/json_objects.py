@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from trails.errors import InvalidInput
 
 
 def check_json(value: object, what: str) -> None:
-    """Raise `InvalidInput` for a key that is no text and a number that is none; a tuple counts as a list.
+    """Raise `InvalidInput` for a key that is no text. A tuple counts as a list, and NaN and infinity as numbers.
 
     >>> check_json({"a": [1, {"b": (None, 2.5)}]}, "an item")
     >>> check_json({"a": {1: 2}}, "an item")
@@ -27,5 +26,3 @@ def check_json(value: object, what: str) -> None:
             waiting += each.values()
         elif isinstance(each, list | tuple):
             waiting += each
-        elif isinstance(each, float) and not math.isfinite(each):
-            raise InvalidInput(f"{what} holds {each!r}, which JSON has no number for")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
+from trails.adapters.json_objects import check_json
 from trails.context.messages import messages_of
 from trails.context.provider_messages import anthropic_messages
 from trails.errors import InvalidInput
@@ -57,6 +58,16 @@ def uuid_of(entry: Entry) -> str | None:
 
 
 # --- entries to turns
+
+
+def check_entries(entries: object) -> None:
+    """Raise `InvalidInput` for what is no list of JSON objects."""
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Sequence):
+        raise InvalidInput(f"the entries are a list of mappings, not {type(entries).__name__}")
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise InvalidInput(f"an entry is a mapping, not {type(entry).__name__}: give it as Claude Code writes it")
+        check_json(entry, "an entry")
 
 
 def drafts_of(
@@ -205,7 +216,7 @@ def entries_of(turns: Iterable[Turn], session_id: str, own_id: str) -> list[dict
 
     for turn in turns:
         kept = _kept(turn)
-        if not kept or "stored" in kept:
+        if not kept or _begins_a_batch(kept):
             end_batch()
         if not kept:
             before: Entry = next((each for each in reversed(entries) if uuid_of(each)), {})
@@ -223,7 +234,12 @@ def _kept(turn: Turn) -> dict[str, Any]:
     if meta_json is None or KEPT not in meta_json:
         return {}
     found = turn.meta.get(KEPT)
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and isinstance(found.get("entries"), list) else {}
+
+
+def _begins_a_batch(kept: Mapping[str, Any]) -> bool:
+    """Tell whether a turn is the first of its batch; a redaction may have erased the word that says so."""
+    return "stored" in kept or ("redacted" in kept and kept["entries"][0][0] == 0)
 
 
 def _restored(turn: Turn, kept: Sequence[Sequence[Any]], session_id: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -237,13 +253,35 @@ def _restored(turn: Turn, kept: Sequence[Sequence[Any]], session_id: str) -> Ite
                 yield place, _substitute(turn, {}, session_id)
             continue
         if mark:
-            content: Any = turn.content
-            if mark[0] == _TEXT:
-                content, used = content[used]["text"], used + 1
-            elif mark[0] != _WHOLE:
-                content, used = content[used : used + mark[0]], used + mark[0]
+            content, step = _content(turn, used, mark[0])
+            used += step
+            entry = _spoken(entry, turn)  # noqa: PLW2901 - the same entry
             entry["message"]["content"] = content
         yield place, entry
+
+
+def _content(turn: Turn, used: int, mark: object) -> tuple[Any, int]:
+    """Return the content of an entry, and of how many parts of its turn it was made, after those that are `used`."""
+    parts = turn.content
+    if isinstance(mark, int) and isinstance(parts, list):
+        return parts[used : used + mark], mark
+    part = parts[used] if mark != _WHOLE and isinstance(parts, list) and used < len(parts) else None
+    if isinstance(part, dict) and (mark == _TEXT or part.get("type") == _TEXT):  # a redaction may erase the mark
+        return part.get("text", "redacted"), 1
+    return parts, 0
+
+
+def _spoken(entry: Mapping[str, Any], turn: Turn) -> dict[str, Any]:
+    """Return an entry as one that speaks, if a redaction erased the words that say so."""
+    role = "assistant" if turn.role == "assistant" else "user"
+    message = entry.get("message")
+    if entry.get("type") not in claude_code_records.SPOKEN:
+        entry = {name: value for name, value in entry.items() if name != "redacted"} | {"type": role}
+    if not isinstance(message, dict):
+        message = {"role": role}
+    elif "redacted" in message or message.get("role") == "redacted":
+        message = {name: value for name, value in message.items() if name != "redacted"} | {"role": role}
+    return {**entry, "message": {**message}}
 
 
 def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:

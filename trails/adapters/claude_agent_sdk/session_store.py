@@ -29,7 +29,7 @@ from trails.errors import HeadConflict, InvalidInput, SessionNotFound
 from trails.exchange.coding_agents import claude_code
 from trails.exchange.merge import imported_id
 from trails.exchange.source_values import valid_name
-from trails.model import iris
+from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.session import Repository, Session
 from trails.store.embedded import EmbeddedStore
@@ -88,27 +88,34 @@ class TrailsSessionStore(SessionStore):
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Store entries behind those there are, in one commit; one whose `uuid` is there already is left out."""
+        _check_key(key)
+        entry_codec.check_entries(entries)
         if entries:
             await self._run(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return all entries of a transcript, or None for one that was never written."""
+        _check_key(key)
         return await self._run(self._load, key)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the main sessions of a project, with the times at which they were last stored."""
+        validation.text(project_key, "the project's key")
         return await self._run(self._list, project_key)
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the SDK's summaries of a project's main sessions."""
+        validation.text(project_key, "the project's key")
         return await self._run(self._list_summaries, project_key)
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript; that of a main session with those of its sub-agents. Forks that were made in Trails stay."""
+        _check_key(key)
         await self._run(self._delete, key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a main session: its sub-agents."""
+        _check_key(key)
         return await self._run(self._list_subkeys, key)
 
     # --- what Trails adds
@@ -119,6 +126,7 @@ class TrailsSessionStore(SessionStore):
         Its entries are those of the other with its own `session_id`. Raises `SessionNotFound`, or `InvalidInput` if no entry has
         that `uuid`.
         """
+        _check_key(key)
         return await self._run(self._fork, key, up_to_message_id)
 
     def close(self) -> None:
@@ -127,6 +135,7 @@ class TrailsSessionStore(SessionStore):
 
     def trails_id(self, key: SessionKey) -> str:
         """Return the id of the session in which a transcript is, for all that Trails can do with it; raise `SessionNotFound`."""
+        _check_key(key)
         record = self._find(key)
         if record is None:
             raise SessionNotFound(f"the store {self._store.store.location} holds no transcript {_name(key)!r}")
@@ -283,7 +292,7 @@ class TrailsSessionStore(SessionStore):
     def _mains(self, project_key: str) -> Iterable[tuple[str, Session]]:
         """Yield the main sessions of a project that have turns, with Claude's ids."""
         for record in self._records({_PROJECT: project_key}):
-            if _SUBPATH not in record.meta:
+            if _SUBPATH not in record.meta and _SESSION in record.meta:
                 session = self._store.load(record.iri, last=1)
                 if len(session):
                     yield str(record.meta[_SESSION]), session
@@ -326,11 +335,18 @@ class TrailsSessionStore(SessionStore):
         record = self._find(key)
         if record is None:
             return
-        gone = [record] if key.get("subpath") else [*self._subs(key), record]
+        gone = [record.id] if key.get("subpath") else [*self._subagents(record.id), record.id]
         for each in gone:
-            self._store.delete(each.iri, children="detach")
-            self._transcripts.pop(_name(_key(each)), None)
-            self._summaries.pop(each.id, None)
+            self._store.delete(iris.session(each), children="detach")
+            self._summaries.pop(each, None)
+        kept = self._transcripts.items()
+        self._transcripts = {name: each for name, each in kept if each.session.id not in gone}
+
+    def _subagents(self, main: str) -> list[str]:
+        """Return the ids of a main session's sub-agents here, also where a redaction erased parts of their keys."""
+        ids = [twig.node.id for twig in self._store.forest(iris.session(main)) if twig.node.id != main]
+        records = self._store.reader.records(ids).values()
+        return [record.id for record in records if record.spawned_by == main and _SUBPATH in record.meta]
 
     def _fork(self, key: SessionKey, up_to_message_id: str | None) -> SessionKey:
         session = self._store.load(iris.session(self.trails_id(key)))
@@ -352,9 +368,14 @@ def _meta(key: SessionKey) -> dict[str, str]:
     return meta | ({_SUBPATH: subpath} if (subpath := key.get("subpath")) else {})
 
 
-def _key(record: SessionRecord) -> SessionKey:
-    key: SessionKey = {"project_key": str(record.meta[_PROJECT]), "session_id": str(record.meta[_SESSION])}
-    return key if _SUBPATH not in record.meta else {**key, "subpath": str(record.meta[_SUBPATH])}
+def _check_key(key: object) -> None:
+    """Raise `InvalidInput` for what is no key of the SDK."""
+    if not isinstance(key, Mapping):
+        raise InvalidInput(f"a key is a mapping with project_key and session_id, not {type(key).__name__}")
+    for part in ("project_key", "session_id"):
+        validation.text(key.get(part), f"the key's {part}")
+    if key.get("subpath") is not None:
+        validation.text(key["subpath"], "the key's subpath")
 
 
 def _name(key: SessionKey) -> str:

@@ -41,7 +41,7 @@ def draft_of(item: Item, **facts: Any) -> Draft:
         if _is_message(item):
             return _message_draft(item, facts)
         return _part_draft(item, facts)
-    except InvalidInput:  # seldom: text with half a character, very deep nesting
+    except InvalidInput:  # seldom: text with half a character, very deep nesting, a number that is none
         return _text_draft(item, facts)
 
 
