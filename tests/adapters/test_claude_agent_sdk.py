@@ -378,11 +378,12 @@ def test_entries_that_are_no_json_objects_are_refused_before_anything_is_stored(
 )
 def test_keys_that_are_none_are_refused(memory: Repository, key: Any) -> None:
     claude = _Plain(memory)
-    for work in (
+    calls: tuple[Callable[[Any], Any], ...] = (
         claude.load,
         claude.delete,
         claude.list_subkeys,
         lambda each: claude.append(each, [_prompt("u", "x")]),
-    ):
+    )
+    for work in calls:
         with pytest.raises(InvalidInput):
             work(key)

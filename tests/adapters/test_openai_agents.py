@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -432,9 +433,9 @@ def test_a_text_that_is_redacted_wherever_it_stands_leaves_the_rest_of_the_items
 
 
 def test_words_of_the_adapter_can_be_redacted_and_each_message_is_still_one(memory: Repository) -> None:
-    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
+    call: Any = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
     for word in ("role", "type", "content", "message", "openaiItem", "assistant"):
-        session = TrailsSession(f"chat-{word[:2]}", memory)
+        session: Any = TrailsSession(f"chat-{word[:2]}", memory)
         run(
             session.add_items(
                 [_user("Hi"), {"content": "Hey", "role": "assistant", "type": "message", "id": "m"}, call]
@@ -447,8 +448,8 @@ def test_words_of_the_adapter_can_be_redacted_and_each_message_is_still_one(memo
 
 
 def test_a_redacted_call_is_one_item_without_its_arguments(store: Repository) -> None:
-    session = TrailsSession("chat", store)
-    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"key":"123456"}'}
+    session: Any = TrailsSession("chat", store)
+    call: Any = {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"key":"123456"}'}
     run(session.add_items([_user("Hi"), call, {"type": "reasoning", "id": "r", "summary": []}]))
     for index in (1, 2):
         store.redact(store.refs[session.ref_name].session_id, index)
@@ -459,8 +460,8 @@ def test_a_redacted_call_is_one_item_without_its_arguments(store: Repository) ->
 
 @pytest.mark.parametrize("role", ["critic", "usr", "User", "model", "summary", "info"])
 def test_a_role_of_the_users_own_comes_back(memory: Repository, role: str) -> None:
-    session = TrailsSession("chat", memory)
-    run(session.add_items([{"role": role, "content": "x"}]))  # type: ignore[list-item]
+    session: Any = TrailsSession("chat", memory)
+    run(session.add_items([{"role": role, "content": "x"}]))
     assert run(session.get_items()) == [{"role": role, "content": "x"}]
 
 
@@ -496,12 +497,13 @@ def test_items_that_are_no_json_objects_are_refused_before_anything_is_stored(me
 
 def test_wrong_arguments_are_refused_in_words(memory: Repository) -> None:
     session: Any = TrailsSession("chat", memory)
-    for work in (
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: session.get_items("1"),
         lambda: session.switch_to_branch(None),
         lambda: session.delete_branch(5),
         lambda: session.create_branch("b", before="0"),
-    ):
+    )
+    for work in calls:
         with pytest.raises(InvalidInput):
             run(work())
     with pytest.raises(InvalidInput):
