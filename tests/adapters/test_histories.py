@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import Repository
-from trails.errors import InvalidInput
+from trails.errors import HasChildren, InvalidInput
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("pydantic_ai")
@@ -650,3 +650,111 @@ def test_a_history_that_was_deleted_begins_anew(store: Repository) -> None:
     assert two.save(PYDANTIC[:2]) == 2
     with pytest.raises(InvalidInput, match="2 messages"):
         two.rewind(3)
+
+
+# --- deletion, and what is refused
+
+
+def test_a_deleted_history_is_gone_with_what_was_cleared_and_its_forks_stay(store: Repository) -> None:
+    history = TrailsChatMessageHistory("trip", store)
+    history.add_messages([HumanMessage("cherry one"), AIMessage("b")])
+    other = history.fork("other")
+    other.add_user_message("c")
+    history.clear()
+    history.add_user_message("cherry two")
+    history.delete()
+    assert [hit.session_id for hit in store.search("cherry")] == [store.refs["other"].session_id]
+    assert [ref.name for ref in store.refs] == ["other"]
+    assert [message.content for message in other.messages] == ["cherry one", "b", "c"]
+    assert history.messages == []
+    history.add_user_message("new")
+    assert [message.content for message in history.messages] == ["new"]
+    other.delete()
+    asyncio.run(other.adelete())
+    assert store.search("cherry") == []
+    assert [message.content for message in history.messages] == ["new"]
+    assert len(store.list()) == 1
+    assert store.verify().ok
+
+
+def test_a_history_whose_turns_another_name_needs_is_not_deleted(store: Repository) -> None:
+    history = TrailsHistory("trip", store)
+    history.extend(PYDANTIC)
+    other = history.fork("other", at=1)
+    with pytest.raises(HasChildren, match="other"):
+        history.delete()
+    assert len(history.load()) == 4
+    other.delete()
+    assert len(history.load()) == 4
+    store.tags.add("v1", store.refs["trip"].session_id)
+    with pytest.raises(HasChildren, match="v1"):
+        history.delete()
+    store.tags.remove("v1")
+    asyncio.run(history.adelete())
+    assert (history.load(), len(store.list())) == ([], 0)
+
+
+def test_an_agent_frameworks_history_is_deleted(store: Repository) -> None:
+    async def work() -> list[Message]:
+        provider = TrailsHistoryProvider(store)
+        await provider.save_messages("trip", FRAMEWORK)
+        await provider.delete("trip")
+        await provider.delete("never")
+        return await provider.get_messages("trip")
+
+    assert asyncio.run(work()) == []
+    assert len(store.list()) == 0
+
+
+def test_a_history_whose_name_was_erased_is_deleted_by_its_id(store: Repository) -> None:
+    history = TrailsChatMessageHistory("cherry", store)
+    history.add_user_message("I am cherry")
+    session_id = store.refs["cherry"].session_id
+    store.redact_matching("cherry")
+    assert history.messages == []
+    store.delete(session_id, children="cascade")
+    assert len(store.list()) == 0
+
+
+def test_a_fork_takes_no_name_of_another_history(store: Repository) -> None:
+    history = TrailsChatMessageHistory("trip", store)
+    history.add_user_message("a")
+    for name in ("trip", "other", "other"):
+        if name == "other" and name not in store.refs:
+            history.fork(name)
+            continue
+        with pytest.raises(InvalidInput, match="choose another name"):
+            history.fork(name)
+
+
+def test_what_no_history_can_take_is_refused(store: Repository) -> None:
+    one, two, three = TrailsChatMessageHistory("1", store), TrailsHistory("2", store), TrailsHistoryProvider(store)
+    one.add_user_message("a")
+    two.extend(PYDANTIC[:1])
+    wrong: Any
+    for wrong in ("x", b"x", None, {"role": "user"}, ["x"], [None], [{"role": "user", "content": "x"}]):
+        for add in (one.add_messages, two.extend, two.save):
+            with pytest.raises(InvalidInput, match="message"):
+                add(wrong)
+        with pytest.raises(InvalidInput, match="message"):
+            asyncio.run(three.save_messages("3", wrong))
+    for part in (UserPromptPart("\ud800"), ToolReturnPart("f", object(), "c")):
+        with pytest.raises(InvalidInput, match="cannot carry"):
+            two.extend([*PYDANTIC, ModelRequest(parts=[part])])
+    for wrong in ("1", 1.5, -1, 2, True):
+        for count in (one.fork, two.fork):
+            with pytest.raises(InvalidInput):
+                count("new", wrong)
+        with pytest.raises(InvalidInput):
+            two.rewind(wrong)
+    for wrong in ("1", 1.5, -1):
+        for read in (one.recent, two.load):
+            with pytest.raises(InvalidInput):
+                read(wrong)
+    for wrong in (None, 5, "\ud800"):
+        for make in (TrailsChatMessageHistory, TrailsHistory):
+            with pytest.raises(InvalidInput, match="name of a history"):
+                make(wrong, store)
+    with pytest.raises(InvalidInput, match="name of a history"):
+        asyncio.run(three.get_messages("\ud800"))
+    assert [len(one.messages), len(two.load()), len(store.list())] == [1, 1, 2]

@@ -102,9 +102,9 @@ class TrailsHistoryProvider(HistoryProvider):
     ) -> None:
         """Store messages in one commit, without those that the session has already.
 
-        Raises `InvalidInput` for a message that JSON cannot carry; none is stored then.
+        Raises `InvalidInput` for a message that JSON cannot carry, or for something else; none is stored then.
         """
-        given = list(messages)
+        given = message_history.check_messages(messages, (Message,), "the framework")
 
         def new(known: list[StoredMessage]) -> list[NewMessage]:
             return [_new_message(each) for each in filter_new_messages([_message(each) for each in known], given)]
@@ -119,6 +119,14 @@ class TrailsHistoryProvider(HistoryProvider):
     async def rewind(self, session_id: str, count: int) -> None:
         """Keep the first `count` messages of a session, and take the others back. They stay in the store."""
         await self._store.run(lambda: self._history(session_id).rewind(count))
+
+    async def delete(self, session_id: str) -> None:
+        """Delete the history of a session, with what was taken back; the next message begins it anew.
+
+        Histories that were forked from it keep what they share with it. Raises `HasChildren` if another ref or a tag names one of
+        its stored sessions, as the ref of a fork without messages of its own does; nothing is deleted then.
+        """
+        await self._store.run(lambda: self._history(session_id).delete())
 
     def _history(self, session_id: str | None) -> MessageHistory:
         name = session_id or _DEFAULT

@@ -56,6 +56,7 @@ class TrailsChatMessageHistory(BaseChatMessageHistory):
         is made if there is none; `close` closes it then. The other options are those of `Repository.create` for a new session.
         """
         super().__init__()
+        message_history.check_name(session_id)
         self._store = OpenedStore.of(store)
         fields = {"principal": principal, "agent": agent, "meta": meta}
         self._history = MessageHistory(self._store, session_id, kind="langchain", **fields)
@@ -77,22 +78,36 @@ class TrailsChatMessageHistory(BaseChatMessageHistory):
         return [_message(each) for each in self._history.read(newest)]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Store messages, all in one commit. Raises `InvalidInput` for one that JSON cannot carry; none is stored then."""
-        new = [_new_message(message) for message in messages]
+        """Store messages, all in one commit. Raises `InvalidInput` for one that JSON cannot carry, or
+        for something else; none is stored then.
+        """
+        new = _new_messages(messages)
         self._store.call(lambda: self._history.extend(new))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, all in one commit; see `add_messages`."""
-        new = [_new_message(message) for message in messages]
+        new = _new_messages(messages)
         await self._store.run(lambda: self._history.extend(new))
 
     def clear(self) -> None:
-        """Take all messages back. They stay in the store; `Repository.delete` removes them."""
+        """Take all messages back. They stay in the store; `delete` removes them."""
         self._store.call(self._history.clear)
 
     async def aclear(self) -> None:
         """Take all messages back; see `clear`."""
         await self._store.run(self._history.clear)
+
+    def delete(self) -> None:
+        """Remove the history and delete its sessions, with what was cleared; the next message begins it anew.
+
+        Histories that were forked from it keep what they share with it. Raises `HasChildren` if another ref or a tag names one of
+        its sessions, as the ref of a fork without messages of its own does; nothing is deleted then.
+        """
+        self._store.call(self._history.delete)
+
+    async def adelete(self) -> None:
+        """Remove the history and delete its sessions; see `delete`."""
+        await self._store.run(self._history.delete)
 
     def fork(self, session_id: str, at: int | None = None) -> TrailsChatMessageHistory:
         """Return another history that begins with the first `at` messages of this one, or with all; nothing is copied."""
@@ -103,6 +118,10 @@ class TrailsChatMessageHistory(BaseChatMessageHistory):
     def close(self) -> None:
         """Close the store, if the history opened it."""
         self._store.close()
+
+
+def _new_messages(messages: Sequence[BaseMessage]) -> list[NewMessage]:
+    return [_new_message(message) for message in message_history.check_messages(messages, (BaseMessage,), "LangChain")]
 
 
 def _new_message(message: BaseMessage) -> NewMessage:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trails.adapters import message_turns, opened_store
 from trails.adapters.message_turns import Record
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import InvalidInput
+from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.model import validation
 from trails.model.values import Turn
 from trails.session.checkout import Checkout
@@ -40,6 +41,18 @@ class NewMessage(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
+def check_messages(messages: object, kinds: tuple[type[_Message], ...], framework: str) -> list[_Message]:
+    """Return messages that are of some classes; raise `InvalidInput` for anything else."""
+    names = " or ".join(kind.__name__ for kind in kinds)
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidInput(f"messages are a list of {names} of {framework}, not {messages!r:.80}")
+    given = list(messages)
+    for each in given:
+        if not isinstance(each, kinds):
+            raise InvalidInput(f"a message is a {names} of {framework}, not {each!r:.80}")
+    return given
+
+
 def message_of(
     stored: StoredMessage,
     read: Callable[[bytes], _Message],
@@ -56,13 +69,13 @@ def message_of(
         return read(stored.exact)
     try:
         message = read(stored.exact)
-        is_whole = _sorted(write(message)) == _sorted(stored.exact)
+        is_whole = _canonical(write(message)) == _canonical(stored.exact)
     except Exception:  # noqa: BLE001 - each framework raises its own errors for what it cannot read
         is_whole = False
     return message if is_whole else of_turns(stored.turns)
 
 
-def _sorted(exact: bytes) -> str:
+def _canonical(exact: bytes) -> str:
     return json.dumps(json.loads(exact), sort_keys=True)
 
 
@@ -75,6 +88,7 @@ class MessageHistory:
         A name that no ref can have is replaced by one that stands for it, of the `kind` of history.
         """
         self._store = store
+        check_name(name)
         self.ref = name if is_ref_name(name) else opened_store.joined_id(kind, name)
         """The name of the ref."""
         self._fields = fields
@@ -82,9 +96,9 @@ class MessageHistory:
 
     def checkout(self) -> Checkout:
         """Return the ref as it is stored by now, to be read."""
-        return self._anew(_refreshed)
+        return self._on_ref(_refresh)
 
-    def _anew(self, work: Callable[[Checkout], _Answer]) -> _Answer:
+    def _on_ref(self, work: Callable[[Checkout], _Answer]) -> _Answer:
         """Return what a function gives for the ref; a history that somebody deleted begins anew."""
         main = self._main()
         try:
@@ -96,7 +110,7 @@ class MessageHistory:
         return work(self._main())
 
     def _update(self, change: Callable[[Checkout], _Answer]) -> _Answer:
-        return self._anew(lambda main: main.update(change))
+        return self._on_ref(lambda main: main.update(change))
 
     def _main(self) -> Checkout:
         """Return the ref as it was last seen: `update` refreshes it."""
@@ -111,6 +125,8 @@ class MessageHistory:
         return self._read(self.checkout(), newest)
 
     def _read(self, main: Checkout, newest: int | None) -> list[StoredMessage]:
+        if newest is not None:
+            validation.index(newest, "the number of messages")
         if newest is None:
             records = list(message_turns.read_records(main.turns))
         else:
@@ -160,7 +176,7 @@ class MessageHistory:
 
         def change(main: Checkout) -> None:
             records = list(message_turns.read_records(main.turns))
-            if not 0 <= count <= len(records):
+            if validation.index(count, "the number of messages") > len(records):
                 raise InvalidInput(f"the history {self.ref!r} has {len(records)} messages, not {count}")
             if count < len(records):
                 main.rewind(records[count].turns[0].index)
@@ -178,13 +194,39 @@ class MessageHistory:
         if main.ref is None:
             raise InvalidInput(f"the history {self.ref!r} has no message yet, so it cannot be forked")
         records = list(message_turns.read_records(main.turns))
-        if at is not None and not 0 <= at <= len(records):
+        if at is not None and validation.index(at, "the number of messages") > len(records):
             raise InvalidInput(f"the history {self.ref!r} has {len(records)} messages: it cannot be forked at {at}")
         end = len(main) if at is None or at == len(records) else records[at].turns[0].index
+        if name in self._store.repository.refs:
+            raise InvalidInput(f"there is a history {name!r} already: choose another name, or delete that one first")
         self._store.repository.refs.set(name, main.session_id, end, expected=None)
 
+    def delete(self) -> list[str]:
+        """Remove the ref and delete the sessions that were made under it; return their ids, none if there is no ref.
 
-def _refreshed(main: Checkout) -> Checkout:
+        Histories that were forked from it get what they share with it as turns of their own. Raises `HasChildren` if another ref
+        or a tag names one of the sessions; nothing is removed then.
+        """
+        store = self._store.repository
+        ref = store.refs.find(self.ref)
+        if ref is None:
+            return []
+        moves = reversed(store.refs.history(ref.name))
+        own = [each for each in dict.fromkeys(move.session_id for move in moves if move.at is None) if each in store]
+        tags = [tag.name for tag in store.tags.list() if tag.session_id in own]
+        names = tags + [each.name for each in store.refs if each.session_id in own and each.name != ref.name]
+        if names:
+            shown = ", ".join(repr(each) for each in names[:5])
+            raise HasChildren(f"the history {self.ref!r} is kept by what names its turns ({shown}): remove that first")
+        store.refs.remove(ref.name, expected=ref)
+        self._checkout = None
+        for each in own:
+            with suppress(SessionNotFound):  # deleted meanwhile
+                store.delete(each, children="detach")
+        return own
+
+
+def _refresh(main: Checkout) -> Checkout:
     main.refresh()
     return main
 
@@ -196,6 +238,16 @@ def _append(main: Checkout, messages: Sequence[NewMessage]) -> None:
 
 def _digest(record: Record) -> str | None:
     return None if record.exact is None else record.exact.digest
+
+
+def check_name(name: object) -> None:
+    """Raise `InvalidInput` for what cannot be the name of a history: it is text in Unicode."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"the name of a history is text, not {name!r:.80}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"the name of a history is text in Unicode, which {name!r:.80} is not") from error
 
 
 def is_ref_name(name: str) -> bool:

@@ -21,10 +21,12 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_core import PydanticSerializationError
 
 from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
+from trails.errors import InvalidInput
 from trails.model.values import Turn
 from trails.session.repository import Repository
 
@@ -64,6 +66,7 @@ class TrailsHistory:
         `session_id` is the name of a ref of the store. `store` is an open store, or its location as for `trails.open`, where it
         is made if there is none; `close` closes it then. The other options are those of `Repository.create` for a new session.
         """
+        message_history.check_name(session_id)
         self._store = OpenedStore.of(store)
         fields = {"principal": principal, "agent": agent, "meta": meta}
         self._history = MessageHistory(self._store, session_id, kind="pydantic-ai", **fields)
@@ -83,7 +86,10 @@ class TrailsHistory:
         return [_message(each) for each in self._history.read(newest)]
 
     def extend(self, messages: Sequence[ModelMessage]) -> None:
-        """Store new messages behind the others, in one commit: what `result.new_messages()` gives."""
+        """Store new messages behind the others, in one commit: what `result.new_messages()` gives.
+
+        Raises `InvalidInput` for one that JSON cannot carry, or for something else; none is stored then.
+        """
         new = _new_messages(messages)
         self._store.call(lambda: self._history.extend(new))
 
@@ -114,6 +120,18 @@ class TrailsHistory:
         """Keep the first `count` messages; see `rewind`."""
         await self._store.run(lambda: self._history.rewind(count))
 
+    def delete(self) -> None:
+        """Remove the history and delete its sessions, with what was taken back; the next message begins it anew.
+
+        Histories that were forked from it keep what they share with it. Raises `HasChildren` if another ref or a tag names one of
+        its sessions, as the ref of a fork without messages of its own does; nothing is deleted then.
+        """
+        self._store.call(self._history.delete)
+
+    async def adelete(self) -> None:
+        """Remove the history and delete its sessions; see `delete`."""
+        await self._store.run(self._history.delete)
+
     def fork(self, session_id: str, at: int | None = None) -> TrailsHistory:
         """Return another history that begins with the first `at` messages of this one, or with all; nothing is copied."""
         other = TrailsHistory(session_id, self._store.repository)
@@ -132,9 +150,17 @@ class TrailsHistory:
 
 
 def _new_messages(messages: Sequence[ModelMessage]) -> list[NewMessage]:
+    kinds = (ModelRequest, ModelResponse)
+    given: list[ModelRequest | ModelResponse] = message_history.check_messages(messages, kinds, "pydantic-ai")
     new = []
-    for message in messages:
-        exact = ModelMessagesTypeAdapter.dump_json([message])
+    for message in given:
+        try:
+            exact = _write(message)
+        except (PydanticSerializationError, ValueError) as error:
+            raise InvalidInput(
+                f"a {message.kind} holds what JSON cannot carry ({error}); keep it elsewhere, and give the message a reference "
+                "to it"
+            ) from error
         shape = json.loads(exact)[0]
         time = _moment(getattr(message, "timestamp", None) or _part_time(message))
         new.append(NewMessage(shape, exact, {} if time is None else {"time": time}))
