@@ -589,6 +589,7 @@ def test_a_redaction_of_a_word_of_the_frameworks_leaves_every_message_readable(w
         assert texts[0] == ["Hello", "Look", "Bye"]
         assert texts[1][0] == texts[1][2] == "user-prompt"
         assert [count > 0 for count in texts[2]] == [True] * 4
+        assert [len(message.parts) > 0 for message in two.load()] == [True] * 3
         one.add_user_message("on")
         assert one.messages[-1].text == "on"
         assert store.verify().ok
@@ -621,6 +622,13 @@ def test_a_request_whose_last_prompt_is_redacted_is_one_message(store: Repositor
     assert [[part.part_kind for part in message.parts] for message in history.load()] == [
         ["system-prompt", "user-prompt"]
     ]
+
+
+def test_an_answer_that_is_redacted_comes_back_with_a_text_that_says_so(store: Repository) -> None:
+    history = TrailsHistory("trip", store)
+    history.extend([ModelResponse(parts=[TextPart("your pin is 4711")])])
+    store.redact_matching("your pin is 4711")
+    assert [part["content"] for part in dumped(history.load())[0]["parts"]] == ["(redacted)"]
 
 
 def test_a_redacted_history_is_saved_without_storing_it_again(store: Repository) -> None:

@@ -222,7 +222,7 @@ def _request_parts(turn: Turn) -> Iterator[ModelRequestPart]:
 
 
 def _response_parts(turn: Turn) -> Iterator[ModelResponsePart]:
-    if turn.text:
+    if turn.text or turn.redacted:
         yield TextPart(content=_text(turn))
     for call in turn.tool_calls:
         yield ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
