@@ -477,6 +477,20 @@ def test_a_thread_is_read_and_goes_on_after_a_redaction_of_any_word(word: str) -
         assert len(store.list()) == 0
 
 
+def test_a_redaction_of_a_number_finds_no_place_in_a_thread(store: Repository) -> None:
+    messages, config = list[AnyMessage](), CHAT
+    saver = TrailsSaver(store)
+    for index in range(20):
+        messages.append(HumanMessage(f"message {chr(97 + index)}", id=f"m{chr(97 + index)}"))
+        config = put(saver, config, messages=[*messages])
+    for number in range(10, 40):
+        store.redact_matching(str(number))
+
+    newest = TrailsSaver(store).get_tuple(CHAT)
+    assert newest is not None
+    assert newest.checkpoint["channel_values"] == {"messages": messages}
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_a_checkpoint_whose_id_is_redacted_keeps_its_place(store: Repository, number: int) -> None:
     saver, config = TrailsSaver(store), CHAT

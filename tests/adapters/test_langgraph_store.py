@@ -94,9 +94,13 @@ def test_a_time_to_live_without_an_end_in_the_calendar_is_refused(repository: Re
     assert store.search(()) == []
 
 
-def test_a_value_that_is_a_list_is_refused_and_nothing_is_stored(repository: Repository) -> None:
+def test_a_value_that_is_a_list_and_a_key_that_is_a_number_are_refused_and_nothing_is_stored(
+    repository: Repository,
+) -> None:
     with pytest.raises(InvalidInput, match="a mapping"):
         TrailsStore(repository).put(ALICE, "diet", [1, 2])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="a text"):
+        TrailsStore(repository).batch([PutOp(ALICE, 5, {"a": 1})])  # type: ignore[arg-type]
     assert len(repository.list()) == 0
 
 

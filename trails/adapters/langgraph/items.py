@@ -58,8 +58,10 @@ def namespace_of(meta: Mapping[str, Any]) -> Namespace | None:
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
-def check_item(value: object, ttl: object) -> None:
-    """Raise `InvalidInput` for a value that is no mapping, or for a time to live that no date can be worked out from."""
+def check_item(key: object, value: object, ttl: object) -> None:
+    """Raise `InvalidInput` for a key that is no text, a value that is no mapping, or a time to live that has no end."""
+    if not isinstance(key, str):
+        raise InvalidInput(f"the key of an item is a text, not {key!r:.80}")
     if not isinstance(value, Mapping):
         raise InvalidInput(f"the value of an item is a mapping, not {value!r:.80}")
     if ttl is None:

@@ -14,7 +14,14 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from trails.adapters.langgraph.messages import KEY, is_messages, is_plain, message_record
-from trails.adapters.langgraph.short_names import packed_checkpoint, packed_kind, read_checkpoint, read_kind
+from trails.adapters.langgraph.short_names import (
+    packed_checkpoint,
+    packed_kind,
+    packed_number,
+    read_checkpoint,
+    read_kind,
+    read_number,
+)
 from trails.model.iris import UNNAMED
 from trails.model.values import Payload, Turn
 
@@ -270,7 +277,10 @@ def checkpoint_of(turn: Turn) -> dict[str, Any] | None:
 
 def writes_meta(checkpoint_id: str, writes: Sequence[Write]) -> dict[str, Any]:
     """Return the metadata of a turn that holds what one task wrote."""
-    values = [[write.position, write.channel, packed_kind(write.value.kind), write.value.plain] for write in writes]
+    values = [
+        [packed_number(write.position), write.channel, packed_kind(write.value.kind), write.value.plain]
+        for write in writes
+    ]
     return {KEY: {"w": {"c": checkpoint_id, "t": writes[0].task_id, "p": writes[0].path, "v": values}}}
 
 
@@ -293,6 +303,6 @@ def writes_of(turn: Turn) -> tuple[str, list[Write]] | None:
             Blob(turn.index, write_name(position, channel), read_kind(kind), None, plain),
             turn.session_id,
         )
-        for position, channel, kind, plain in said["v"]
-        if isinstance(position, int)
+        for place, channel, kind, plain in said["v"]
+        if (position := read_number(place)) is not None
     ]

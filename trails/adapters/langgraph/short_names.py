@@ -1,4 +1,4 @@
-"""The names of records' fields, as one letter each in what is stored.
+"""The names of records' fields and their numbers, as one letter each in what is stored.
 
 A redaction of a text also renames keys of metadata that hold it. It looks for two letters or more, so that one of a word such
 as "messages" or "step" finds no field of a record, and all threads stay readable.
@@ -26,6 +26,43 @@ _KINDS: Final = {
 }  # fmt: skip
 _LONG_KINDS: Final = {short: kind for kind, short in _KINDS.items()}
 _ABOUT: Final = ("header", "metadata")
+_NUMBERS: Final = ("depth", "base", "at", "keep", "messages", "loose")
+_ZERO: Final = 0x10010
+"""The letter of the number 0; some places of writes are a few below it."""
+
+
+def packed_number(number: int) -> str | int:
+    """Return a number as one letter, if it is below a million.
+
+    >>> read_number(packed_number(12)), read_number(packed_number(-5)), len(packed_number(1234))
+    (12, -5, 1)
+    """
+    return chr(_ZERO + number) if -0x10 <= number < 1_000_000 else number
+
+
+def read_number(said: object) -> int | None:
+    """Return the number of `packed_number`; None if a redaction took it."""
+    if isinstance(said, str):
+        return ord(said) - _ZERO if len(said) == 1 else None
+    return said if isinstance(said, int) else None
+
+
+def _packed_numbers(said: dict[str, Any]) -> dict[str, Any]:
+    for name in _NUMBERS:
+        if name in said:
+            held = said[name]
+            said[name] = list(map(packed_number, held)) if isinstance(held, list | tuple) else packed_number(held)
+    return said
+
+
+def _read_numbers(said: dict[str, Any]) -> dict[str, Any]:
+    for name in _NUMBERS:
+        if name in said:
+            held = said[name]
+            numbers = [read_number(each) for each in held] if isinstance(held, list) else [read_number(held)]
+            kept = [number for number in numbers if number is not None]
+            said[name] = kept if isinstance(held, list) else next(iter(kept), 0)
+    return said
 
 
 def packed(said: Mapping[str, Any], names: Names) -> dict[str, Any]:
@@ -56,12 +93,12 @@ def packed_checkpoint(record: Mapping[str, Any]) -> dict[str, Any]:
             about["j"] = packed(about["j"], _FRAMEWORK)
         short[part] = about
     short["channels"] = {name: _packed_value(value) for name, value in record["channels"].items()}
-    return packed(short, _RECORD)
+    return packed(_packed_numbers(short), _RECORD)
 
 
 def read_checkpoint(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of `packed_checkpoint`; what a redaction damaged is left out of it."""
-    record = unpacked(said, _RECORD)
+    record = _read_numbers(unpacked(said, _RECORD))
     for part in _ABOUT:
         about = _read_value(record.get(part))
         if isinstance(about.get("json"), dict):
@@ -73,12 +110,12 @@ def read_checkpoint(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _packed_value(value: Mapping[str, Any]) -> dict[str, Any]:
-    short = packed(value, _VALUE)
+    short = packed(_packed_numbers(dict(value)), _VALUE)
     return short | {"k": packed_kind(short["k"])} if "k" in short else short
 
 
 def _read_value(said: object) -> dict[str, Any]:
-    value = unpacked(said, _VALUE) if isinstance(said, dict) else {}
+    value = _read_numbers(unpacked(said, _VALUE)) if isinstance(said, dict) else {}
     return value | {"kind": read_kind(value["kind"])} if "kind" in value else value
 
 

@@ -333,7 +333,7 @@ def _checked(op: Op) -> Op:
         raise ValueError(f"Unknown operation type: {type(op)}")
     validate_op_namespace(op)
     if isinstance(op, PutOp) and op.value is not None:
-        check_item(op.value, op.ttl)
+        check_item(op.key, op.value, op.ttl)
     if isinstance(op, SearchOp):
         return op._replace(namespace_prefix=tuple(op.namespace_prefix))
     return op if isinstance(op, ListNamespacesOp) else op._replace(namespace=tuple(op.namespace))
