@@ -42,7 +42,7 @@ _OF_THE_PATH: Final = frozenset(
 def readable_path(path: object) -> str:
     """Return a path as text that can be stored and shown: bytes in it that are no UTF-8 are written as `\\xff`.
 
-    >>> readable_path("a\udcff.jsonl")
+    >>> readable_path(os.fsdecode(b"a\\xff.jsonl"))
     'a\\\\xff.jsonl'
     """
     return os.fsencode(str(path)).decode("utf-8", "backslashreplace")
