@@ -14,7 +14,7 @@ def check_json(value: object, what: str) -> None:
     >>> check_json({"a": [1, {"b": (None, 2.5)}]}, "an item")
     >>> check_json({"a": {1: 2}}, "an item")
     Traceback (most recent call last):
-    trails.errors.InvalidInput: an item holds the key 1, which is no text: JSON has no other keys
+    trails.errors.InvalidInput: an item holds the key 1, which is no text (trails guide errors/invalid-input)
     """
     waiting: list[Any] = [value]
     while waiting:
@@ -22,7 +22,7 @@ def check_json(value: object, what: str) -> None:
         if isinstance(each, Mapping):
             for key in each:
                 if not isinstance(key, str):
-                    raise InvalidInput(f"{what} holds the key {key!r:.80}, which is no text: JSON has no other keys")
+                    raise InvalidInput(f"{what} holds the key {key!r:.80}, which is no text")
             waiting += each.values()
         elif isinstance(each, list | tuple):
             waiting += each
