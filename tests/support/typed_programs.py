@@ -43,12 +43,15 @@ def _statement(source: str) -> str:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write a program for every page that has Python examples into a folder; return the files."""
+    """Write a program for every page that has Python examples into a folder; return the files.
+
+    Pages of adapters are left out: their fake models are written without types, as the frameworks' own examples are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for page in PAGES:
         text = program(page.read_text("utf-8"))
-        if text.strip():
+        if text.strip() and "trails.adapters" not in text:
             file = folder / f"page_{page.stem.lower().replace('-', '_')}.py"
             file.write_text(text, "utf-8")
             written.append(file)
