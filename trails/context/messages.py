@@ -19,7 +19,7 @@ from trails.errors import InvalidInput
 from trails.model import content_parts
 from trails.model.sdk_messages import API
 from trails.model.validation import stored_json
-from trails.model.values import NO_FACTS, Facts, ToolCall, Turn
+from trails.model.values import NO_FACTS, Facts, ToolCall, ToolResult, Turn
 
 Counter = Callable[[str], float]
 """Returns the number of tokens of a text, 0 or more; a fraction (`lambda text: len(text) / 4`) counts as the next whole number.
@@ -259,11 +259,12 @@ def _with_fields(turn: TurnView, message: Message) -> Message:
 
 def _structured(turn: TurnView) -> list[Message]:
     content: list[Any] = stored_json(turn.text)
-    if _is_content(turn, content):
+    calls_there, results_there = content_parts.calls_in(content), content_parts.results_in(content)
+    if _is_content(turn, calls_there, results_there):
         return _shown_message(turn, list(_pieces(content)), list(turn.facts.tool_calls))
-    given_calls = turn.facts.tool_calls[len(content_parts.calls_in(content)) :]
-    given_results = turn.facts.tool_results[len(content_parts.results_in(content)) :]
-    if given_results or (_ROLES.get(turn.role) == "tool" and not content_parts.results_in(content)):
+    given_calls = turn.facts.tool_calls[len(calls_there) :]
+    given_results = turn.facts.tool_results[len(results_there) :]
+    if given_results or (_ROLES.get(turn.role) == "tool" and not results_there):
         return [_plain_answer(turn, tuple(_pieces(content)))]
     answers: list[Message] = []
     pieces: list[Piece] = []
@@ -296,13 +297,11 @@ def _structured(turn: TurnView) -> list[Message]:
     return [*spoken, *answers] if calls else [*answers, *spoken]  # some sources keep a call and its answer together
 
 
-def _is_content(turn: TurnView, content: Iterable[Any]) -> bool:
+def _is_content(turn: TurnView, calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> bool:
     """Tell whether parts look like calls or answers and were appended as content: then the turn has none of them."""
-    calls = {call.id for call in content_parts.calls_in(content)}
-    results = {result.call_id for result in content_parts.results_in(content)}
     return not (
-        calls <= {call.id for call in turn.facts.tool_calls}
-        and results <= {result.call_id for result in turn.facts.tool_results}
+        {call.id for call in calls} <= {call.id for call in turn.facts.tool_calls}
+        and {result.call_id for result in results} <= {result.call_id for result in turn.facts.tool_results}
     )
 
 
