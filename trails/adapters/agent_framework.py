@@ -13,7 +13,6 @@ from agent_framework._sessions import filter_new_messages
 from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import InvalidInput
 from trails.model.values import Turn
 from trails.session.repository import Repository
 
@@ -143,13 +142,7 @@ class TrailsHistoryProvider(HistoryProvider):
 
 
 def _new_message(message: Message) -> NewMessage:
-    try:
-        exact = _write(message)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"a message in the role {message.role!r} holds what JSON cannot carry ({error}); keep it elsewhere, and give the "
-            "message a reference to it"
-        ) from error
+    exact = message_history.exact_json(message, _write, f"a message in the role {message.role!r}")
     return NewMessage(json.loads(exact), exact)
 
 

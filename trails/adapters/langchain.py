@@ -22,7 +22,6 @@ from langchain_core.messages import (
 from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import InvalidInput
 from trails.model.values import Turn
 from trails.session.repository import Repository
 
@@ -125,13 +124,7 @@ def _new_messages(messages: Sequence[BaseMessage]) -> list[NewMessage]:
 
 
 def _new_message(message: BaseMessage) -> NewMessage:
-    try:
-        exact = _write(message)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"the message {message.id or message.type!r} holds what JSON cannot carry ({error}); keep it elsewhere, and give "
-            "the message a reference to it"
-        ) from error
+    exact = message_history.exact_json(message, _write, f"the message {message.id or message.type!r}")
     return NewMessage(json.loads(exact), exact)
 
 

@@ -53,6 +53,16 @@ def check_messages(messages: object, kinds: tuple[type[_Message], ...], framewor
     return given
 
 
+def exact_json(message: _Message, write: Callable[[_Message], bytes], name: str) -> bytes:
+    """Return the JSON that a framework writes of a message; raise `InvalidInput`, which names it, for what JSON cannot carry."""
+    try:
+        return write(message)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{name} holds what JSON cannot carry ({error}); keep it elsewhere, and give the message a reference to it"
+        ) from error
+
+
 def message_of(
     stored: StoredMessage,
     read: Callable[[bytes], _Message],

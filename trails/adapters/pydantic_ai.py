@@ -21,12 +21,10 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_core import PydanticSerializationError
 
 from trails.adapters import message_history
 from trails.adapters.message_history import MessageHistory, NewMessage, StoredMessage
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import InvalidInput
 from trails.model.values import Turn
 from trails.session.repository import Repository
 
@@ -154,13 +152,7 @@ def _new_messages(messages: Sequence[ModelMessage]) -> list[NewMessage]:
     given: list[ModelRequest | ModelResponse] = message_history.check_messages(messages, kinds, "pydantic-ai")
     new = []
     for message in given:
-        try:
-            exact = _write(message)
-        except (PydanticSerializationError, ValueError) as error:
-            raise InvalidInput(
-                f"a {message.kind} holds what JSON cannot carry ({error}); keep it elsewhere, and give the message a reference "
-                "to it"
-            ) from error
+        exact = message_history.exact_json(message, _write, f"a {message.kind}")
         shape = json.loads(exact)[0]
         time = _moment(getattr(message, "timestamp", None) or _part_time(message))
         new.append(NewMessage(shape, exact, {} if time is None else {"time": time}))
