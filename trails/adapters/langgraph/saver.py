@@ -296,15 +296,11 @@ class TrailsSaver(BaseCheckpointSaver[str]):
 
         def write(thread: Thread) -> None:
             lane = thread.lane_after(namespace, parent)
-            try:
+            with _whole(thread, lane):
                 loose = thread.loose_writes(lane, checkpoint["id"])
                 addition = Addition(lane, self.serde, is_native=self._is_native)
                 entry = addition.finish(about, self._values(addition, checkpoint, new_versions), loose)
                 self._commit(thread, lane)
-            except BaseException:
-                lane.session.discard_pending()
-                thread.forget()
-                raise
             thread.arrive(lane)
             thread.add(lane, entry)
 
@@ -364,13 +360,9 @@ class TrailsSaver(BaseCheckpointSaver[str]):
             if not new:
                 return
             lane = thread.lane_of(namespace, checkpoint_id)
-            try:
+            with _whole(thread, lane):
                 placed = append_writes(lane, checkpoint_id, new)
                 self._commit(thread, lane)
-            except BaseException:
-                lane.session.discard_pending()
-                thread.forget()
-                raise
             thread.arrive(lane)
             thread.add_writes(namespace, checkpoint_id, placed)
 
@@ -488,6 +480,17 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         """Return a channel's next version, which is greater than the `current` one also as a text."""
         number = int(str(current).partition(".")[0]) if current is not None else 0
         return f"{number + 1:032}.{random():016}"  # noqa: S311 - two writers' versions are to differ
+
+
+@contextmanager
+def _whole(thread: Thread, lane: Lane) -> Iterator[None]:
+    """Forget what is pending of a session, and what is held of its thread, if something raises before all of it is stored."""
+    try:
+        yield
+    except BaseException:
+        lane.session.discard_pending()
+        thread.forget()
+        raise
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:
