@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trails.workers import hold_interrupts
+from trails.workers import completed, hold_interrupts
 
 
 def test_an_interrupt_is_told_at_once_and_raised_at_the_end_of_the_block() -> None:
@@ -88,3 +90,21 @@ def test_a_thread_that_gets_no_signals_holds_none_back() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+def test_an_interrupt_that_does_not_wake_the_main_thread_is_handled_while_it_waits() -> None:
+    stopped = threading.Event()
+
+    def interrupt() -> bool:
+        time.sleep(0.1)  # the main thread waits by then
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # not to the thread that handles it
+        return stopped.wait(5)
+
+    def work() -> None:
+        with ThreadPoolExecutor(1) as threads, hold_interrupts(stopped.set):
+            outcomes.extend(future.result() for future in completed([threads.submit(interrupt)]))
+
+    outcomes: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert outcomes == [True]

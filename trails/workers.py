@@ -20,10 +20,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, as_completed
 from contextlib import contextmanager, suppress
 from queue import Empty, Queue, SimpleQueue
 from types import FrameType
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 _LENGTH: Final = struct.Struct("<Q")
 _START: Final = "from trails.workers import serve; serve()"
@@ -31,7 +32,12 @@ _PATIENCE: Final = 5.0
 """Seconds that a process is waited for which was told to end."""
 
 
+_LOOK: Final = 0.2
+"""Seconds after which the main thread looks whether it was interrupted, while it waits for threads."""
+
+
 _Answer = tuple[Any, Any] | BaseException
+_Done = TypeVar("_Done")
 
 
 class WorkersFailed(Exception):
@@ -223,6 +229,19 @@ def hold_interrupts(stop: Callable[[], object] | None = None) -> Iterator[Callab
         give_way()
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def completed(futures: Iterable[Future[_Done]]) -> Iterator[Future[_Done]]:
+    """Yield what threads do as each is done, and let an interrupt be handled meanwhile.
+
+    An interrupt that comes just before the main thread begins to wait does not end that wait, so no wait is long.
+    """
+    waiting = set(futures)
+    while waiting:
+        with suppress(TimeoutError):
+            for future in as_completed(waiting, timeout=_LOOK):
+                waiting.discard(future)
+                yield future
 
 
 def _is_default() -> bool:

@@ -287,6 +287,23 @@ def test_eight_threads_lose_nothing_and_double_nothing(store: Repository) -> Non
     assert sorted(ids) == sorted([f"{w}-{n}" for w in range(8) for n in range(10)] + [f"shared-{n}" for n in range(10)])
 
 
+@pytest.mark.parametrize("key", [KEY, {**KEY, "subpath": "subagents/agent-1"}], ids=["main", "sub-agent"])
+def test_a_transcript_that_another_writer_begins_meanwhile_is_appended_to(
+    store: Repository, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _Plain(store)
+
+    def create(**fields: Any) -> Any:
+        monkeypatch.undo()
+        other.append(key, [_prompt("1", "a")])
+        return store.create(**fields)
+
+    monkeypatch.setattr(store, "create", create)
+    mine = _Plain(store)
+    mine.append(key, [_prompt("2", "b")])
+    assert [each["uuid"] for each in mine.load(key)] == ["1", "2"]
+
+
 @pytest.mark.slow
 def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     place, writers, count = tmp_path / "store.trails", 8, 20

@@ -496,6 +496,25 @@ def test_rewinding_with_the_runners_own_function_works(service: TrailsSessionSer
     assert run(work()) == {"a": 1, "b": None}
 
 
+def test_a_session_that_another_writer_makes_meanwhile_is_added_to(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, real, made = TrailsSessionService(store), store.create, list[str]()
+
+    def create(**fields: Any) -> Any:
+        if fields["id"] not in made:
+            made.append(fields["id"])
+            if len(made) == 2:  # that of the app's state
+                real(**fields).persist()
+        return real(**fields)
+
+    monkeypatch.setattr(store, "create", create)
+    run(service.create_session(**WHO, session_id="a", state={"app:x": 1}))
+    assert len(made) == 2
+    assert run(service.get_session(**WHO, session_id="a")).state == {"app:x": 1}  # type: ignore[union-attr] # it is there
+    assert len(store) == 2
+
+
 def test_eight_threads_on_one_session_lose_and_double_nothing(service: TrailsSessionService) -> None:
     session = run(service.create_session(**WHO, session_id="s1"))
     each = 5

@@ -10,6 +10,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad
 
 import trails
+from tests.support.pasts import mark_of
 from trails import Repository
 from trails.errors import HasChildren, HeadConflict, InvalidInput
 from trails.rdf import vocab
@@ -385,6 +386,17 @@ def test_a_refresh_sees_every_change_and_reads_nothing_where_there_is_none(store
     main.append("user", "g"), main.persist()
     main.refresh()
     assert (main.turns[1].redacted, main.turns[-1].content) == (True, "g")
+
+
+def test_a_store_as_it_was_before_a_ref_was_removed_is_whole(memory: Repository) -> None:
+    with memory.create(id="plan") as plan:
+        plan.append("user", "a")
+    memory.refs.set("main", "plan")
+    then = mark_of(memory)
+    memory.refs.remove("main")
+    with memory.at(then) as past:
+        assert past.verify().findings == ()
+    assert memory.verify().findings == ()
 
 
 @pytest.mark.parametrize("name", ["none", "plan@1", "a@b@22"])

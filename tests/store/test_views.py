@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+import trails
 from tests.support.machines import Size
 from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
 from trails.integrity.leaves import Leaf
@@ -243,6 +244,24 @@ def test_a_view_that_was_not_read_yet_when_text_was_erased_shows_what_is_left(ow
         commit(owner, remove=[1])
     assert seen(view) == {quad(2)}
     view.close()
+
+
+def test_a_view_that_was_refreshed_stays_at_its_moment_while_more_is_erased(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "chats", create=True) as owner, trails.open(tmp_path / "chats", read_only=True) as view:
+        chat = owner.create(id="plan")
+        for text in "ab":
+            chat.append("user", text)
+            chat.persist()
+            owner.redact("plan", len(chat) - 1)
+            view.refresh()
+            owner.maintenance.vacuum()
+            view.refresh()
+        chat.append("user", "c")
+        chat.persist()
+        owner.redact("plan", 2)
+        owner.maintenance.vacuum()
+        assert len(view.load("plan")) == 2
+        assert (view.refresh(), len(view.load("plan"))) == (True, 3)
 
 
 def test_the_folder_of_a_killed_process_is_removed_by_whoever_opens_the_store_next(owner: EmbeddedStore) -> None:

@@ -74,6 +74,8 @@ def test_every_look_beside_an_owner_that_does_everything_is_right_and_leaves_not
     tmp_path: Path, private: Path, size: Size
 ) -> None:
     place, told = tmp_path / "store", tmp_path / "told"
+    with trails.open(tmp_path / "other", create=True) as other:
+        other.query("ASK {}")  # starts a worker that the process keeps
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     with working(place, told), trails.open(place, read_only=True) as kept:
         for number in range(OPENS[size]):

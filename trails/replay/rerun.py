@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -23,7 +23,7 @@ from trails.replay.playback import Model, OnMiss, Playing, ReplayOptions, Tools,
 from trails.session.recorded_calls import Difference, Recording
 from trails.session.session import Session, load_session
 from trails.suggestions import checked
-from trails.workers import hold_interrupts
+from trails.workers import completed, hold_interrupts
 
 Agent = Callable[[Playing], Any]
 """Runs once over the `Playing` that it is given; what it returns is the rerun's result."""
@@ -299,7 +299,7 @@ def run_planned(
             for each in places:
                 if each.done is None:
                     numbers[threads.submit(pool.run, agent, each, here)] = each.number
-            for future in as_completed(numbers):
+            for future in completed(numbers):
                 if (error := future.exception()) is not None:
                     failure = failure or error
                     continue

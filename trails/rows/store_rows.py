@@ -122,8 +122,6 @@ class StoreRows:
         """Of a store as it was: the rows of the store that went on, from which turns are copied."""
         self._pinned: sqlite3.Connection | None = None
         self._pinned_at = -1
-        if self._home is not None and isinstance(store, EmbeddedStore) and store.is_read_only:
-            self._pin(self._home, store)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -160,10 +158,14 @@ class StoreRows:
             catch_up(connection, head)
 
     def refresh(self) -> None:
-        """Let the rows of a view be those of now, once its quads are."""
+        """Let the rows of a view be those of its quads, and both of one moment until the next call."""
         if self._home is not None and isinstance(self._store, EmbeddedStore) and self._store.is_read_only:
-            with self._store.writing(), self._lock:
-                self._pin(self._home, self._store)
+            is_still = False
+            while not is_still:
+                with self._store.writing(), self._lock:
+                    self._pin(self._home, self._store)
+                self._store.open_engine()  # which may move the store on: here, and not later
+                is_still = self._pinned_at == self._store.number
 
     def _of_view(self, home: SqliteHome, store: EmbeddedStore) -> Iterator[sqlite3.Connection]:
         """Give the rows as they were when the view was made, or refreshed."""

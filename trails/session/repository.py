@@ -105,7 +105,9 @@ class Repository(Handle, public=True):
         """What a query in SPARQL may take where it does not say so itself."""
         try:
             transaction.refuse_half_copied(store)
-            if not self.read_only:
+            if self.read_only:
+                self.workspace.rows.refresh()
+            else:
                 self.workspace.rows.erase()
                 self._sweep()
                 self._recover_streams()

@@ -11,7 +11,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -37,7 +37,7 @@ from trails.rdf.score_records import Score, ScoreValue, score_quads, seal_score
 from trails.rdf.turn_quads import turn_type
 from trails.session import tags_notes
 from trails.session.session import Session, load_session
-from trails.workers import hold_interrupts
+from trails.workers import completed, hold_interrupts
 
 ScoreRef = Name | Turn | tuple[Name, int] | tuple[Name, int, int]
 """What is scored: a session by its id, IRI or label, a tag, which is a span of turns from the first; a `Turn`; a name and an
@@ -498,7 +498,7 @@ def _outcomes(
     pool = ThreadPoolExecutor(workers, thread_name_prefix="trails-scoring")
     try:
         going = {pool.submit(one, session_id): session_id for session_id in ids}
-        for each in as_completed(going):
+        for each in completed(going):
             yield going[each], each.result()
     except BaseException:
         if stop is not None:

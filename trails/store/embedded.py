@@ -218,13 +218,17 @@ class EmbeddedStore(EngineReader):
     def _settle(self, pattern: Pattern | None = None) -> None:
         """Bring in what others committed, and give the engine what may match a pattern. Never within the gate."""
         self._poll()
-        if not self._index.is_ready:
-            self._sync_after_rewriting()
-            self._index.bring_up()
-            self._sync_after_rewriting()  # they may have been rewritten while they were read
-            self._poll()
+        self.open_engine()
         if self._index.awaits(pattern):
             self._index.bring_up()
+
+    def open_engine(self) -> None:
+        """Open the engine unless it is open. From then on a vacuum, which rewrites records, moves no view on."""
+        while not self._index.is_ready:
+            self._sync_after_rewriting()
+            self._index.bring_up()
+            self._sync_after_rewriting()  # they may have been rewritten while they were read: then it is not ready yet
+            self._poll()
 
     def _sync_after_rewriting(self) -> None:
         """Bring in what others committed if records up to here are not what they were: those that follow say why."""

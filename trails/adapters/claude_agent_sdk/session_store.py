@@ -152,24 +152,23 @@ class TrailsSessionStore(SessionStore):
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         for attempt in range(1, _TRIES + 1):
-            transcript = self._writable(key)
-            self._keep(key, transcript)
+            transcript = None
             try:
+                transcript = self._writable(key)
+                self._keep(key, transcript)
                 self._append_new(transcript, key, entries)
             except (HeadConflict, SessionNotFound, InvalidInput) as error:
                 self._transcripts.pop(_name(key), None)
-                was_new = not transcript.session.worktree.stored
-                if attempt == _TRIES or (
-                    isinstance(error, InvalidInput) and not (was_new and self._is_there(transcript))
-                ):
+                was_new = transcript is None or not transcript.session.worktree.stored
+                if attempt == _TRIES or (isinstance(error, InvalidInput) and not (was_new and self._is_there(key))):
                     raise
             else:
                 return
 
-    def _is_there(self, transcript: _Transcript) -> bool:
-        """Tell whether another writer made a session that was to be new here."""
+    def _is_there(self, key: SessionKey) -> bool:
+        """Tell whether another writer made a session that was to be new here: the transcript's, or its main one."""
         self._store.refresh()
-        return transcript.session.id in self._store
+        return any(self._find(each) is not None for each in (key, _main_key(key)))
 
     def _append_new(self, transcript: _Transcript, key: SessionKey, entries: Iterable[Mapping[str, Any]]) -> None:
         new: dict[object, Mapping[str, Any]] = {}
@@ -247,7 +246,7 @@ class TrailsSessionStore(SessionStore):
 
     def _main(self, key: SessionKey) -> str:
         """Return the id of the main session of a sub-agent's; it is made, without turns, where it is not there."""
-        main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
+        main = _main_key(key)
         if (record := self._find(main)) is not None:
             return record.id
         session = self._writable(main).session
@@ -366,6 +365,10 @@ class TrailsSessionStore(SessionStore):
 def _meta(key: SessionKey) -> dict[str, str]:
     meta = {_PROJECT: key["project_key"], _SESSION: key["session_id"]}
     return meta | ({_SUBPATH: subpath} if (subpath := key.get("subpath")) else {})
+
+
+def _main_key(key: SessionKey) -> SessionKey:
+    return {"project_key": key["project_key"], "session_id": key["session_id"]}
 
 
 def _check_key(key: object) -> None:

@@ -179,9 +179,14 @@ class StoredSessions:
 
     def _new(self, session_id: str, address: Address, created: datetime | None) -> Session:
         principal, agent = (name if opened_store.is_name(name) else None for name in (address.user, address.app))
-        return self._repository.create(
-            id=session_id, created=created, meta=address.meta, principal=principal, agent=agent
-        )
+        try:
+            return self._repository.create(
+                id=session_id, created=created, meta=address.meta, principal=principal, agent=agent
+            )
+        except InvalidInput as error:
+            if self._is_there(session_id):  # another writer made it since it was looked for
+                raise HeadConflict(str(error), expected="", actual="") from error
+            raise
 
     def _store(self, make: Callable[[], _Made]) -> _Made:
         """Store what a function appends to sessions in one commit; do it again if others wrote meanwhile."""

@@ -116,7 +116,7 @@ class PastFacts:
     later: set[str] = field(default_factory=set)
     """The IRIs of runs, ledger entries and documents that the log tells of only since."""
     others: set[str] = field(default_factory=set)
-    """What runs and documents are called that were there then, and were changed or taken out since."""
+    """What runs, documents and refs are called that were there then, and were changed or taken out since."""
     redacted: set[tuple[str, int | None]] = field(default_factory=set)
     """The (session id, index) of the turns that were redacted since; no index where it was something else of the session."""
     went_on: set[str] = field(default_factory=set)
@@ -144,6 +144,8 @@ class PastFacts:
             self.others.add(repr(run))
         if document is not None:
             self.others.add(document.rpartition(":")[2][:16])
+        if known and iri.startswith(iris.ref_log("")):
+            self.others.add(iri)
 
     def had(self, session_id: str, index: int | None) -> bool:
         """Tell whether there was, or had been, a turn by then, or (None) something else of a session.
