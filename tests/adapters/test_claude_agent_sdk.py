@@ -304,6 +304,23 @@ def test_a_transcript_that_another_writer_begins_meanwhile_is_appended_to(
     assert [each["uuid"] for each in mine.load(key)] == ["1", "2"]
 
 
+def test_a_sub_agents_transcript_that_cannot_be_made_is_tried_once(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def create(**fields: Any) -> Any:
+        calls.append(fields["id"])
+        raise InvalidInput("it cannot be made")
+
+    mine = _Plain(store)
+    mine.append(KEY, [_prompt("1", "a")])
+    monkeypatch.setattr(store, "create", create)
+    with pytest.raises(InvalidInput, match="it cannot be made"):
+        mine.append({**KEY, "subpath": "subagents/agent-1"}, [_prompt("2", "b")])
+    assert len(calls) == 1
+
+
 @pytest.mark.slow
 def test_processes_on_one_session_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     place, writers, count = tmp_path / "store.trails", 8, 20

@@ -166,9 +166,9 @@ class TrailsSessionStore(SessionStore):
                 return
 
     def _is_there(self, key: SessionKey) -> bool:
-        """Tell whether another writer made a session that was to be new here: the transcript's, or its main one."""
+        """Tell whether another writer made a session that was to be new here."""
         self._store.refresh()
-        return any(self._find(each) is not None for each in (key, _main_key(key)))
+        return self._find(key) is not None
 
     def _append_new(self, transcript: _Transcript, key: SessionKey, entries: Iterable[Mapping[str, Any]]) -> None:
         new: dict[object, Mapping[str, Any]] = {}
@@ -246,11 +246,16 @@ class TrailsSessionStore(SessionStore):
 
     def _main(self, key: SessionKey) -> str:
         """Return the id of the main session of a sub-agent's; it is made, without turns, where it is not there."""
-        main = _main_key(key)
+        main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
         if (record := self._find(main)) is not None:
             return record.id
-        session = self._writable(main).session
-        session.persist()
+        try:
+            session = self._writable(main).session
+            session.persist()
+        except InvalidInput:
+            if not self._is_there(main):
+                raise
+            return self._main(key)
         return session.id
 
     def _find(self, key: SessionKey) -> SessionRecord | None:
@@ -365,10 +370,6 @@ class TrailsSessionStore(SessionStore):
 def _meta(key: SessionKey) -> dict[str, str]:
     meta = {_PROJECT: key["project_key"], _SESSION: key["session_id"]}
     return meta | ({_SUBPATH: subpath} if (subpath := key.get("subpath")) else {})
-
-
-def _main_key(key: SessionKey) -> SessionKey:
-    return {"project_key": key["project_key"], "session_id": key["session_id"]}
 
 
 def _check_key(key: object) -> None:
