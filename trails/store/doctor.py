@@ -59,6 +59,8 @@ _EXTRAS: Final = {
     "agent-framework": "agent_framework",
     "opentelemetry": "opentelemetry.sdk",
     "mcp": "mcp",
+    "serve": "starlette",
+    "remote": "httpx",
 }
 """The package's extras, and the module that each brings."""
 

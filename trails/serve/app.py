@@ -1,0 +1,42 @@
+"""The application: the routes of all parts, and what surrounds each request."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import BaseRoute
+
+from trails.errors import TrailsError
+from trails.serve import problems
+from trails.serve.service import Service, Settings
+from trails.session.repository import Repository
+
+_PARTS: Final = ("access", "monitoring", "api", "events", "sparql", "store_protocol", "console")
+"""The modules that have routes, those of the narrowest paths first."""
+
+
+def create_app(store: Repository, settings: Settings | None = None) -> Starlette:
+    """Return an ASGI application that serves a store; whoever opened the store closes it.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store:
+    ...     app = create_app(store)
+    """
+    service = Service(store, settings or Settings())
+    app = Starlette(
+        routes=[route for part in _PARTS if find_spec(f"trails.serve.{part}") for route in _routes(part, service)],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1024)],
+        exception_handlers={TrailsError: problems.on_trails_error, HTTPException: problems.on_http_error},
+    )
+    app.state.service = service
+    return app
+
+
+def _routes(part: str, service: Service) -> list[BaseRoute]:
+    return list(import_module(f"trails.serve.{part}").routes(service))

@@ -1,0 +1,61 @@
+"""Errors as problem documents (RFC 9457): what happened, which page of the guide says more, and the error's own fields."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from trails import errors
+from trails.serve.access import Forbidden, Unauthorized
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
+    Unauthorized: HTTPStatus.UNAUTHORIZED,
+    Forbidden: HTTPStatus.FORBIDDEN,
+    errors.SessionNotFound: HTTPStatus.NOT_FOUND,
+    errors.HeadConflict: HTTPStatus.CONFLICT,
+    errors.HasChildren: HTTPStatus.CONFLICT,
+    errors.ForkDepthExceeded: HTTPStatus.CONFLICT,
+    errors.SecretFound: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InvalidInput: HTTPStatus.BAD_REQUEST,
+    errors.QueryTimeout: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.QueryTooLarge: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.QueryEnded: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreReadOnly: HTTPStatus.FORBIDDEN,
+    errors.StoreLocked: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreFailed: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""The status of each error; that of the nearest class counts, else 500."""
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+def status_of(error: BaseException) -> HTTPStatus:
+    """Return the status that an error is answered with."""
+    return next((STATUSES[each] for each in type(error).__mro__ if each in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def problem(status: int, title: str, detail: str, *, kind: str = "about:blank", **fields: Any) -> Response:
+    """Return a problem document."""
+    body = {"type": kind, "title": title, "status": int(status), "detail": detail} | fields
+    return Response(orjson.dumps(body, default=str), status_code=int(status), media_type=MEDIA_TYPE)
+
+
+async def on_trails_error(request: Request, error: Exception) -> Response:
+    """Answer an error of Trails."""
+    assert isinstance(error, errors.TrailsError)  # noqa: S101 - it is registered for these
+    fields = {key: value for key, value in vars(error).items() if key not in ("message", "args") and key[0] != "_"}
+    return problem(
+        status_of(error), type(error).__name__, error.message, kind=f"urn:trails:guide:{error.page}", **fields
+    )
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Answer what no route takes."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
+    return problem(error.status_code, HTTPStatus(error.status_code).phrase, error.detail)

@@ -1,0 +1,59 @@
+"""What all parts of the server share: the store, the settings, and the threads on which Trails is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+
+from trails.session.repository import Repository
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+_Result = TypeVar("_Result")
+_THREADS: Final = 32
+"""Calls of Trails that go on at the same time; others wait for their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server serves: where, to whom, and what a request may take."""
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    is_behind_proxy: bool = False
+    """Whether a proxy in front of it ends TLS, and says in its headers who asks."""
+    allowed_hosts: tuple[str, ...] = ()
+    """The names by which it may be called, beside those of loopback."""
+    max_body: int = 64 << 20
+    """Bytes of a request's body."""
+    query_timeout: float = 30.0
+    """Seconds that a query may take."""
+    query_max_rows: int = 1_000_000
+    query_memory: int = 256
+    """MiB that a query may take."""
+
+
+class Service:
+    """A store that is served."""
+
+    def __init__(self, store: Repository, settings: Settings) -> None:
+        """Serve a store; whoever opened it closes it."""
+        self.store = store
+        """The whole store. What a caller may see of it is `access.view_of`."""
+        self.settings = settings
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def run(self, function: Callable[..., _Result], *args: Any, **options: Any) -> _Result:
+        """Return what a call of Trails gives, which runs on a worker thread: such calls block."""
+        return await anyio.to_thread.run_sync(partial(function, *args, **options), limiter=self._threads)
+
+
+def service_of(request: HTTPConnection) -> Service:
+    """Return what serves a request."""
+    return cast("Service", request.app.state.service)
