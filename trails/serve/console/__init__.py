@@ -1,0 +1,27 @@
+"""The console: pages for people who would rather look than read.
+
+Each module of pages has a function `routes(service)`, whose routes are made by `rendering.route`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from trails.serve.console.rendering import STATIC
+from trails.serve.service import Service
+
+_PAGES: Final = ("pages", "side_by_side", "scores", "audit_pages", "editor", "actions")
+"""The modules of pages."""
+
+
+def routes(service: Service) -> Sequence[BaseRoute]:
+    """Return the routes of the console's pages and of its files."""
+    names = [f"{__name__}.{name}" for name in _PAGES]
+    parts = [import_module(name).routes(service) for name in names if find_spec(name)]
+    return [*(route for part in parts for route in part), Mount("/static", StaticFiles(directory=STATIC))]
