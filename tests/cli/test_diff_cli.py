@@ -16,8 +16,8 @@ import pytest
 import trails
 from tests.support.commands import Run
 from tests.support.terminals import on_terminal
-from trails.cli.diff_formats import markdown, page, patch
 from trails.compare import diff
+from trails.compare.diff_documents import markdown, page, patch
 from trails.compare.session_diff import readable_blocks
 from trails.display.terminal_text import clean
 

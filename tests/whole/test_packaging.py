@@ -76,7 +76,7 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", "trails-mirror.service")}
     assert {name for name in names if "/deploy/" in name} == deploy
     exporter = (f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html"))
-    page = {"trails/audit/report.html", "trails/cli/diff_page.css", "trails/cli/diff_page.html", *exporter}
+    page = {"trails/audit/report.html", "trails/compare/diff_page.css", "trails/compare/diff_page.html", *exporter}
     assert {name for name in names if name.endswith((".css", ".js", ".html"))} == page
 
 

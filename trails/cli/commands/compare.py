@@ -203,6 +203,7 @@ def diff(*, left: str, right: str, output: Path | None, force: bool, exit_code: 
     the same when role, content and tool calls agree, whenever they were written.
     """
     from trails.cli import diff_formats
+    from trails.compare import diff_documents
 
     output = None if str(output) == "-" else output
     form = cli.one_format(how["format_"]) or "text"
@@ -219,7 +220,7 @@ def diff(*, left: str, right: str, output: Path | None, force: bool, exit_code: 
     if form == "text":
         diff_formats.draw(found, side_by_side=how["side_by_side"], full=how["full"])
     else:
-        text = to_json(found.to_dict()) + "\n" if form == "json" else diff_formats.document(found, form)
+        text = to_json(found.to_dict()) + "\n" if form == "json" else diff_documents.document(found, form)
         if output is None:
             click.echo(text, nl=False)
         else:

@@ -81,6 +81,13 @@ def page(request: Request, template: str, /, *, status: int = 200, **values: Any
     return HTMLResponse(content, status_code=status, headers=HEADERS)
 
 
+def download(content: str | bytes, media_type: str, name: str) -> Response:
+    """Return a file that the browser keeps under a name."""
+    return Response(
+        content, media_type=media_type, headers={**HEADERS, "content-disposition": f'attachment; filename="{name}"'}
+    )
+
+
 def render(template: str, **values: Any) -> str:
     """Return the text that a template makes of values, each of which is escaped."""
     return str(_environment().get_template(template).render(values))

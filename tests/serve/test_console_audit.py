@@ -1,0 +1,141 @@
+"""The console's pages of comparisons, scores, the audit, the editor and what is done from a page, in one process."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+
+from starlette.testclient import TestClient
+
+import trails
+from trails.serve.app import create_app
+from trails.serve.console.side_by_side import aligned
+
+HOSTILE = '</div><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202etxt.exe'
+
+
+class _Markup(HTMLParser):
+    """The tags of a page, with their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _assert_inert(page: str) -> None:
+    """No text of a turn became markup: every script is a file of the console, and nothing has a handler or a style."""
+    for tag, attributes in _Markup(page).tags:
+        assert tag != "script" or (attributes.get("src") or "").startswith("/static/"), attributes
+        assert tag not in ("img", "iframe", "object", "style"), (tag, attributes)
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
+    assert "\u202e" not in page
+
+
+@pytest.fixture
+def store() -> Iterator[trails.Repository]:
+    with trails.open(":memory:") as store:
+        plan = store.create(id="plan")
+        plan.append("user", "Plan a trip to Bern")
+        plan.append("assistant", "By train on Friday.")
+        plan.persist()
+        for name, text in (("bus", "By bus on Friday."), ("none", "Stay at home."), ("same", "By train on Friday.")):
+            fork = plan.fork(at=1, id=name)
+            fork.append("assistant", text)
+            fork.append("user", "Thanks")
+            fork.persist()
+        yield store
+
+
+@pytest.fixture
+def client(store: trails.Repository) -> Iterator[TestClient]:
+    with TestClient(create_app(store), base_url="http://localhost") as client:
+        yield client
+
+
+# --- side by side
+
+
+def test_two_branches_stand_side_by_side_with_their_words_marked(client: TestClient) -> None:
+    page = client.get("/compare", params={"left": "plan", "right": "bus"})
+    assert page.status_code == 200
+    assert re.findall("<del>(.*?)</del>", page.text) == ["train"]
+    assert re.findall("<ins>(.*?)</ins>", page.text) == ["bus"]
+    assert "1 turn at the beginning is shared" in page.text
+    assert "only right" in page.text
+
+
+def test_the_same_branch_twice_differs_in_nothing(client: TestClient) -> None:
+    assert "nothing differs" in client.get("/compare", params={"left": "bus", "right": "bus"}).text
+
+
+def test_a_patch_of_two_branches_is_a_file(client: TestClient) -> None:
+    answer = client.get("/compare", params={"left": "plan", "right": "bus", "format": "patch"})
+    assert answer.headers["content-disposition"] == 'attachment; filename="comparison.diff"'
+    assert "-By train on Friday.\n+By bus on Friday.\n" in answer.text
+
+
+def test_several_branches_stand_beside_the_first(client: TestClient) -> None:
+    page = client.get("/compare", params={"of": ["plan", "bus", "same"]})
+    assert page.status_code == 200
+    assert "3 branches side by side" in page.text
+    assert re.findall("<(?:del|ins)>(.*?)<", page.text) == ["train", "bus"]
+    assert page.text.count("the same") == 1
+
+
+def test_rows_of_several_branches_keep_the_order_of_each(store: trails.Repository) -> None:
+    rows = aligned([store.diff("plan", name) for name in ("bus", "none", "same")])
+    assert [(row.index, [len(cell) for cell in row.cells]) for row in rows] == [(1, [1, 1, 1]), (None, [1, 1, 1])]
+    for column, name in enumerate(("bus", "none", "same")):
+        cells = [entry.right.content for row in rows for entry in row.cells[column] if entry.right]
+        assert cells == [turn.content for turn in store.load(name)][1:]
+
+
+def test_two_chosen_sessions_are_compared_and_nine_are_too_many(client: TestClient) -> None:
+    assert "<del>train</del>" in client.get("/compare", params={"of": ["plan", "bus"]}).text
+    answer = client.get("/compare", params={"of": ["plan"] * 9})
+    assert answer.status_code == 400
+    assert "up to 8 branches" in answer.text
+
+
+def test_the_form_names_the_places_where_sessions_were_forked(client: TestClient) -> None:
+    page = client.get("/compare").text
+    links = [unescape(attributes["href"] or "") for tag, attributes in _Markup(page).tags if tag == "a"]
+    assert "/compare?left=plan&right=bus" in links
+    assert "/branches?of=plan&at=1" in links
+
+
+def test_an_unknown_session_is_a_page_in_words(client: TestClient) -> None:
+    answer = client.get("/compare", params={"left": "plan", "right": HOSTILE})
+    assert answer.status_code in (400, 404)
+    _assert_inert(answer.text)
+
+
+def test_no_text_of_a_turn_becomes_markup_side_by_side(client: TestClient, store: trails.Repository) -> None:
+    one = store.load("plan").fork(at=1, id="one")
+    one.append("assistant", HOSTILE)
+    one.append("assistant", "", tool_calls=[{"id": "c", "name": "run</b>", "arguments": {"</p><b>": HOSTILE}}])
+    one.persist()
+    two = store.load("plan").fork(at=1, id="two")
+    two.append("assistant", HOSTILE + "<u>more</u>")
+    two.append("assistant", "", tool_calls=[{"id": "c", "name": "run</b>", "arguments": {"</p><b>": "<i>"}}])
+    two.persist()
+    for parameters in ({"left": "one", "right": "two"}, {"of": ["one", "two", "plan"]}):
+        page = client.get("/compare", params=parameters)
+        assert page.status_code == 200
+        assert "<script>alert(1)</script>" in _Markup(page.text).text
+        _assert_inert(page.text)
