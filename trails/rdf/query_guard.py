@@ -275,6 +275,8 @@ _LARGEST: Final = STACK_FOR_ALL + MAX_BYTES * STACK_PER_BYTE
 
 _REACHES_OUT: Final = re.compile("service|load", re.IGNORECASE | re.ASCII)
 _OR_NAMES_GRAPHS: Final = re.compile("service|load|from", re.IGNORECASE | re.ASCII)
+_ANY_BASE: Final = "http://localhost/"
+"""What relative IRIs are read against to look for a keyword: whether they may stand there is for who asks the query."""
 _PADDING: Final = "\n" + " " * 32
 """After a text that is looked through for a mistake: the engine looks as far ahead as its keywords are long."""
 
@@ -460,7 +462,7 @@ def _syntax_error(text: str, words: re.Pattern[str] = _REACHES_OUT) -> str | Non
     stand_ins = _stand_ins(text, words)
     harmless = words.sub(lambda word: stand_ins[word[0]], text)
     try:
-        ox.Store().query(harmless + _PADDING, prefixes=vocab.PREFIXES)
+        ox.Store().query(harmless + _PADDING, prefixes=vocab.PREFIXES, base_iri=_ANY_BASE)
     except SyntaxError as error:
         return str(error)
     except (OSError, RuntimeError, ValueError):  # it was read, and failed on what it computes

@@ -37,6 +37,12 @@ class Settings:
     query_max_rows: int = 1_000_000
     query_memory: int = 256
     """MiB that a query may take."""
+    query_max_bytes: int = 256 << 20
+    """Bytes of a query's answer."""
+    query_workers: int = 4
+    """Queries that run at the same time; one place of them is for queries of up to a second."""
+    query_wait: float = 5.0
+    """Seconds that a query waits for others to end."""
 
 
 class Service:

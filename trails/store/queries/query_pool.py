@@ -31,6 +31,7 @@ from trails.store import tsv
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.queries import query_worker
 from trails.store.queries.query_worker import FRAME, Request
+from trails.store.queries.written_answers import Formats
 
 TIMEOUT: Final = 300.0
 """Seconds for a query from outside where nobody says how many."""
@@ -348,10 +349,19 @@ class Answer:
     """An answer that is still coming. It must be read to its end, or closed, on any thread."""
 
     def __init__(
-        self, source: Source, text: str, limits: QueryLimits, *, dataset: dict[str, Any], is_free: bool = False
+        self,
+        source: Source,
+        text: str,
+        limits: QueryLimits,
+        *,
+        dataset: dict[str, Any],
+        is_free: bool = False,
+        formats: Formats | None = None,
+        base: str | None = None,
     ) -> None:
         """Ask a text, which `query_guard.check_text` has accepted. Where `is_free`, the dataset counts only where
-        the text names none.
+        the text names none. With `formats` the answer comes in the one for its form. Relative IRIs in it are
+        relative to `base`.
 
         Raises `NoProcess` where there is none to ask, else as `parts` does.
         """
@@ -373,13 +383,15 @@ class Answer:
                     "seconds": limits.seconds,
                     "max_rows": limits.max_rows,
                     "memory": limits.bytes,
+                    "formats": formats,
+                    "base": base,
                 },
             )
             kind, data = self._next()
         assert kind == query_worker.HEAD  # noqa: S101 - it comes first
         self.form: tuple[str, ...] | bool | None = pickle.loads(data)  # noqa: S301 - of a process that this one started
         """The variables of a SELECT, the answer of an ASK, None for triples."""
-        if isinstance(self.form, bool):
+        if isinstance(self.form, bool) and formats is None:
             for _ in self.parts():
                 pass
 
@@ -420,7 +432,7 @@ class Answer:
         self._deadline = self._begun + self.limits.seconds
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the answer as it comes: TSV, or N-Triples.
+        """Yield the answer as it comes: in the format for its form, else TSV, or N-Triples.
 
         Raises `QueryTimeout`, `QueryTooLarge`, `QueryEnded`, and what is wrong with the query.
         """

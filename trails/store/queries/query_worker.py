@@ -21,6 +21,8 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, TrailsError
 from trails.rdf import query_guard, vocab
+from trails.store.queries import written_answers
+from trails.store.queries.written_answers import Formats, Full, QueryAnswer
 
 FRAME: Final = struct.Struct("<cI")
 """What goes before each part: its kind, and how many bytes follow."""
@@ -49,13 +51,13 @@ class Request(TypedDict, total=False):
     dataset: dict[str, Any]
     """How the engine is asked. Nothing of it counts where the text names graphs itself and `is_free` is True."""
     is_free: bool
+    base: str | None
+    """What relative IRIs in the text are relative to; None where there may be none."""
     seconds: float
     max_rows: int | None
     memory: int | None
-
-
-class _Full(Exception):
-    """There are as many rows as were wanted, and more."""
+    formats: Formats | None
+    """In which formats the answer is written, and refused as a whole where it has more rows; None: TSV or N-Triples."""
 
 
 def serve() -> None:
@@ -132,7 +134,7 @@ def _answer(engine: ox.Store, request: Request, base: int, answers: int) -> None
     try:
         query_guard.judged(text, lambda: _within(base, request["memory"], lambda: _ask(engine, request, answers)))
         more = False
-    except _Full:
+    except Full:
         more = True
     except Exception as error:  # noqa: BLE001 - whoever asked gets it
         _send(answers, ERROR, _pickled(error))
@@ -176,21 +178,30 @@ def _ask(engine: ox.Store, request: Request, answers: int) -> None:
     if request["is_free"] and query_guard.names_graphs(text):
         dataset = {}
     try:
-        result = engine.query(text, prefixes=vocab.PREFIXES, **dataset)
+        result = engine.query(text, prefixes=vocab.PREFIXES, base_iri=request.get("base"), **dataset)
     except SyntaxError as error:
         raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-    if isinstance(result, ox.QueryBoolean):
-        _send(answers, HEAD, pickle.dumps(bool(result)))
+    _send(answers, HEAD, pickle.dumps(_form(result)))
+    formats = request.get("formats")
+    if formats is not None:
+        written_answers.write(result, formats, lambda data: _send(answers, DATA, data), most)
     elif isinstance(result, ox.QuerySolutions):
-        _send(answers, HEAD, pickle.dumps(tuple(variable.value for variable in result.variables)))
         result.serialize(cast(IO[bytes], _Sink(answers, most, 1)), format=ox.QueryResultsFormat.TSV)
-    else:
-        _send(answers, HEAD, pickle.dumps(None))
+    elif isinstance(result, ox.QueryTriples):
         result.serialize(cast(IO[bytes], _Sink(answers, most, 0)), format=ox.RdfFormat.N_TRIPLES)
 
 
+def _form(result: QueryAnswer) -> tuple[str, ...] | bool | None:
+    """Return what a `HEAD` says of an answer."""
+    if isinstance(result, ox.QueryBoolean):
+        return bool(result)
+    if isinstance(result, ox.QuerySolutions):
+        return tuple(variable.value for variable in result.variables)
+    return None
+
+
 class _Sink:
-    """What the engine writes to: it sends on so many lines, and raises `_Full` where there is one more."""
+    """What the engine writes to: it sends on so many lines, and raises `Full` where there is one more."""
 
     def __init__(self, answers: int, most: int | None, heads: int) -> None:
         """`heads` is the number of lines that are no rows."""
@@ -208,7 +219,7 @@ class _Sink:
                 wanted, self._left = data[: _length(data, self._left)], 0  # the engine writes once more on its way out
                 if wanted:
                     _send(self._answers, DATA, wanted)
-                raise _Full
+                raise Full
             self._left -= lines
             _send(self._answers, DATA, data)
         return len(data)

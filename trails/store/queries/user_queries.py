@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyoxigraph as ox
@@ -11,6 +12,10 @@ from trails.rdf import query_guard
 from trails.store.contract import QuadStore, Result
 from trails.store.queries import query_pool
 from trails.store.queries.query_pool import Answer, NoProcess, QueryLimits, Rows, Source
+from trails.store.queries.written_answers import Formats
+
+Graphs = tuple[Sequence[ox.NamedNode], Sequence[ox.NamedNode]]
+"""The graphs that are the default graph together, and the named ones."""
 
 
 def answer(
@@ -52,6 +57,32 @@ def rows(store: QuadStore, text: str, limits: QueryLimits, *, union: bool = Fals
     )
 
 
+def written(
+    store: QuadStore,
+    text: str,
+    limits: QueryLimits,
+    formats: Formats,
+    *,
+    union: bool = False,
+    graphs: Graphs | None = None,
+    base: str | None = None,
+    is_ours: bool = False,
+) -> Answer:
+    """Return an answer that is written in one of two formats, while it is found. Nothing of it is cut: where it has more
+    rows than it may, its `more` is True in the end, and it is of no use.
+
+    With `graphs` the query sees those alone, whatever it names itself; relative IRIs are relative to `base`. Raises as
+    `answer` does, and where there is no process.
+    """
+    if not is_ours:
+        query_guard.check_text(text)
+    dataset: dict[str, Any] = {"use_default_graph_as_union": union}
+    if graphs is not None:
+        dataset = {"default_graph": list(graphs[0]), "named_graphs": list(graphs[1])}
+    source = _source(store, text, union=union or graphs is not None)
+    return Answer(source, text, limits, dataset=dataset, is_free=graphs is None, formats=formats, base=base)
+
+
 def of_source(source: Source, text: str, limits: QueryLimits, dataset: dict[str, Any], *, is_free: bool) -> Result:
     """Return the answer of a query that was looked through, over what a source has."""
     return query_pool.result(Answer(source, text, limits, dataset=dataset, is_free=is_free))
@@ -65,9 +96,14 @@ def _asked(
     union: bool,
     graph: ox.NamedNode | ox.BlankNode | None = None,
 ) -> Answer:
-    if not hasattr(store, "source"):
-        raise NoProcess(f"the store {store.location} is of a kind whose queries have no limits")
-    source = store.source(text, union=union, graph=graph)
+    source = _source(store, text, union=union, graph=graph)
     if graph is not None:
         return Answer(source, text, limits, dataset={"default_graph": graph, "named_graphs": []})
     return Answer(source, text, limits, dataset={"use_default_graph_as_union": union}, is_free=True)
+
+
+def _source(store: QuadStore, text: str, *, union: bool, graph: ox.NamedNode | ox.BlankNode | None = None) -> Source:
+    if not hasattr(store, "source"):
+        raise NoProcess(f"the store {store.location} is of a kind whose queries have no limits")
+    source: Source = store.source(text, union=union, graph=graph)
+    return source

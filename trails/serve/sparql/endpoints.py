@@ -1,0 +1,253 @@
+"""What is answered at `/sparql`, `/graphs` and `/queries`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from trails.errors import QueryEnded, TrailsError
+from trails.rdf import query_files
+from trails.rdf.query_files import QueryFile
+from trails.serve import problems
+from trails.serve.access import require, view_of
+from trails.serve.service import Service
+from trails.serve.sparql import answers, description, negotiation, protocol
+from trails.serve.sparql.answers import LimitExceeded, Question, TimeExceeded, Written
+from trails.serve.sparql.negotiation import ROWS, TRIPLES
+from trails.serve.sparql.turnstile import Busy, Gone, Turnstile
+from trails.store.queries.query_pool import NoProcess
+from trails.store.queries.written_answers import Formats
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+
+Handler = Callable[["Request"], Awaitable[Response]]
+
+_ALL_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_READ_ONLY: Final = (
+    "graphs are only read here: the log of the store is the truth, and sessions are written through the API"
+)
+_PART: Final = 1 << 18
+_RETRY: Final = {"Retry-After": "2"}
+_FIGURES_PATIENCE: Final = 2.0
+"""Seconds for the figures of the service description, which goes without them where they take longer."""
+
+
+def routes(service: Service) -> Sequence[BaseRoute]:
+    """Return the routes of the endpoint, of the graphs and of the catalogue."""
+    endpoint = _Endpoint(service)
+    return [
+        Route("/sparql", _answering(endpoint.sparql, "GET", "HEAD", "POST"), methods=_ALL_METHODS),
+        Route("/graphs", _answering(endpoint.graph, "GET", "HEAD", refusal=_READ_ONLY), methods=_ALL_METHODS),
+        Route("/queries", _answering(endpoint.catalogue, "GET", "HEAD"), methods=_ALL_METHODS),
+        Route("/queries/{name}", _answering(endpoint.of_catalogue, "GET", "HEAD"), methods=_ALL_METHODS),
+    ]
+
+
+class _Endpoint:
+    """Answers requests; each query waits for its turn."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._turnstile = Turnstile(service)
+
+    async def sparql(self, request: Request) -> Response:
+        """Answer a query; without one, describe the endpoint."""
+        require(request, "read")
+        body = await _body(request) if request.method == "POST" else b""
+        query = protocol.query(request.method, request.url.query, request.headers.get("content-type", ""), body)
+        if query is None:
+            return await self._description(request)
+        formats = _formats(request, query.format)
+        base = str(request.url.replace(query=""))
+        return await self._answer(
+            request, Question(query.text, formats, query.graphs, base=base, seconds=query.seconds)
+        )
+
+    async def graph(self, request: Request) -> Response:
+        """Answer with the triples of one graph, as SPARQL 1.1 Graph Store HTTP Protocol has it."""
+        require(request, "read")
+        asked = protocol.parameters(request.url.query)
+        name = protocol.one(asked, "graph")
+        if (name is None) == ("default" not in asked):
+            raise HTTPException(
+                400, "say which graph: `?graph=IRI` is one session's, `?default` the catalog of sessions"
+            )
+        formats = (None, _formats(request, protocol.one(asked, "format"), (), TRIPLES)[1])
+        graphs = None if name is None else ([protocol.graph(name, "graph")], ())
+        text = query_files.find("graph").bind()
+        question = Question(text, formats, graphs, union=False, seconds=protocol.seconds(asked), is_ours=True)
+        ask = partial(answers.of_graph, await view_of(request), question, self._service.settings)
+        found = await self._turnstile.run(request, ask)
+        if found is None:
+            raise HTTPException(404, f"there is no graph <{name}>, or you may not see it")
+        return self._response(request, found)
+
+    async def catalogue(self, request: Request) -> Response:
+        """List the queries of the catalogue."""
+        require(request, "read")
+        listed = [_told(query) for query in query_files.catalogue().values()]
+        return Response(orjson.dumps({"queries": listed}), media_type="application/json")
+
+    async def of_catalogue(self, request: Request) -> Response:
+        """Answer a query of the catalogue; or give its text to whoever accepts that alone."""
+        require(request, "read")
+        query = query_files.catalogue().get(request.path_params["name"])
+        if query is None:
+            raise HTTPException(404, f"there is no query {request.path_params['name']!r:.80}; `/queries` lists them")
+        if request.headers.get("accept") == protocol.QUERY:
+            return Response(query.text, media_type=protocol.QUERY)
+        asked = protocol.parameters(request.url.query)
+        formats, seconds = _formats(request, protocol.one(asked, "format")), protocol.seconds(asked)
+        values = {name: given for name, given in asked.items() if name not in ("format", "timeout")}
+        text = query.bind(**_bound(query, values))
+        return await self._answer(request, Question(text, formats, union=False, seconds=seconds, is_ours=True))
+
+    async def _description(self, request: Request) -> Response:
+        media_type = _formats(request, protocol.one(protocol.parameters(request.url.query), "format"), (), TRIPLES)[1]
+        assert media_type is not None  # noqa: S101 - there is no other form
+        view, text = await view_of(request), query_files.find("void").bind()
+        count = partial(answers.figures, view, text, self._service.settings, _FIGURES_PATIENCE)
+        try:
+            figures = await self._turnstile.run(request, count)
+        except (QueryEnded, NoProcess, Busy):
+            figures = {}
+        endpoint = str(request.url.replace(query=""))
+        return Response(
+            description.described(endpoint, figures, media_type),
+            headers={"Content-Type": _with_charset(media_type), "Vary": "Accept"},
+        )
+
+    async def _answer(self, request: Request, question: Question) -> Response:
+        return self._response(request, await self._written(request, question))
+
+    async def _written(self, request: Request, question: Question) -> Written:
+        view = await view_of(request)
+        ask = partial(answers.written, view, question, self._service.settings)
+        found = await self._turnstile.run(request, ask)
+        if found.media_type is None:
+            found.file.close()
+            raise HTTPException(406, _not_acceptable(TRIPLES if question.formats[1] is None else ROWS))
+        return found
+
+    def _response(self, request: Request, found: Written) -> Response:
+        assert found.media_type is not None  # noqa: S101 - it was looked at before
+        headers = {"Content-Type": _with_charset(found.media_type), "Vary": "Accept", "Content-Length": str(found.size)}
+        if request.method == "HEAD":
+            found.file.close()
+            return Response(headers=headers)
+        return StreamingResponse(self._parts(found), headers=headers)
+
+    async def _parts(self, found: Written) -> AsyncIterator[bytes]:
+        with found.file as file:
+            while part := await self._service.run(file.read, _PART):
+                yield part
+
+
+def _answering(handler: Handler, *methods: str, refusal: str = "") -> Handler:
+    """Return a handler that answers other methods, and what is raised within, with what the client can do about it."""
+    allowed = {"Allow": ", ".join((*methods, "OPTIONS"))}
+
+    async def answer(request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=allowed)
+        if request.method not in methods:
+            return _refused(
+                405, "MethodNotAllowed", refusal or f"{request.method} is not offered here", headers=allowed
+            )
+        try:
+            return await handler(request)
+        except Gone:
+            return Response(status_code=499)  # nobody reads it
+        except (Busy, NoProcess, QueryEnded) as error:
+            return _refusal(error)
+
+    return answer
+
+
+def _refusal(error: TrailsError) -> Response:
+    """Return the answer for a query that took too much, or was ended, or has no place; it names the limit."""
+    title = type(error).__name__
+    if isinstance(error, LimitExceeded):  # it is the same again when it is asked again
+        return _refused(422, title, error.message, page=error.page, limit=error.limit, allowed=error.allowed)
+    if isinstance(error, TimeExceeded):
+        return _refused(503, title, error.message, page=error.page, limit=error.limit, allowed=error.allowed)
+    return _refused(503, title, error.message, page=error.page, headers=_RETRY)
+
+
+def _refused(
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    page: str = TrailsError.page,
+    headers: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Response:
+    response = problems.problem(status, title, detail, kind=f"urn:trails:guide:{page}", **fields)
+    response.headers.update(headers or {})
+    return response
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request; raise `HTTPException` where it is longer than a query is."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > protocol.MAX_BODY:
+            raise HTTPException(413, f"the body has more than {protocol.MAX_BODY:,} bytes; a query has up to 65,536")
+    return bytes(body)
+
+
+def _formats(
+    request: Request,
+    name: str | None,
+    rows: Sequence[negotiation.Format] = ROWS,
+    triples: Sequence[negotiation.Format] = TRIPLES,
+) -> Formats:
+    """Return the media types in which an answer may be given; raise `HTTPException` where there is none."""
+    accept = ",".join(request.headers.getlist("accept"))
+    found = tuple(negotiation.chosen(accept, each, name) if each else None for each in (rows, triples))
+    if found == (None, None):
+        raise HTTPException(406, _not_acceptable((*rows, *triples)))
+    return found[0], found[1]
+
+
+def _not_acceptable(formats: Sequence[negotiation.Format]) -> str:
+    return f"the answer can be had as {negotiation.offered(formats)}: ask for one of them in Accept, or by format="
+
+
+def _with_charset(media_type: str) -> str:
+    return f"{media_type}; charset=utf-8" if media_type.startswith("text/") else media_type
+
+
+def _bound(query: QueryFile, given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the values of parameters by name, numbers as such."""
+    numbers = {each.name for each in query.parameters if each.kind == "integer"}
+    return {
+        name: [int(each) if name in numbers and each.isascii() and each.isdecimal() else each for each in values]
+        for name, values in given.items()
+    }
+
+
+def _told(query: QueryFile) -> dict[str, Any]:
+    """Return what the list says of a query."""
+    return {
+        "name": query.name,
+        "href": f"/queries/{query.name}",
+        "folder": query.folder,
+        "theme": query.theme or None,
+        "purpose": query.purpose,
+        "parameters": [
+            {"name": each.name, "kind": each.kind, "optional": each.optional, "description": each.description}
+            for each in query.parameters
+        ],
+        "columns": [{"name": each.name, "kind": each.kind, "description": each.description} for each in query.columns],
+    }

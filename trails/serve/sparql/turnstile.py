@@ -1,0 +1,120 @@
+"""Let so many queries run at a time, in a way that slow ones never keep the others out, and end those that nobody waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import anyio
+
+from trails.errors import QueryEnded, TrailsError
+from trails.rdf import query_guard
+from trails.serve.service import Service
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_Result = TypeVar("_Result")
+LONG: Final = 1.0
+"""Seconds after which a query is a long one. One place is never held longer than that."""
+
+
+class Busy(TrailsError):
+    """As many queries run as may; this one was not answered, and may be later."""
+
+
+class Gone(TrailsError):
+    """Whoever asked has left."""
+
+
+class Turnstile:
+    """The places for queries: each waits for one, and long ones may have all but one of them."""
+
+    def __init__(self, service: Service) -> None:
+        """Have as many places as the settings say."""
+        self._service = service
+        self._places = anyio.Semaphore(service.settings.query_workers)
+        self._long = anyio.Semaphore(max(1, service.settings.query_workers - 1))
+
+    async def run(self, request: Request, ask: Callable[[], _Result]) -> _Result:
+        """Return what a function gives that asks a query, called on a worker thread once there is a place for it.
+
+        The query is ended once the client leaves. Raises `Busy` where no place gets free in time, or where it is long and as
+        many long ones run already.
+        """
+        run = _Run()
+        outcome: list[_Result] = []
+        failure: TrailsError | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.watch, request, tasks.cancel_scope)
+                try:
+                    async with self._place():
+                        tasks.start_soon(run.become_long, self._long)
+                        outcome.append(await self._service.run(run.call, ask))
+                except TrailsError as error:  # within: a group of tasks would wrap it
+                    failure = error
+                tasks.cancel_scope.cancel()
+        finally:
+            if run.is_long:
+                self._long.release()
+        if run.is_gone:
+            raise Gone("the client left before the query was answered")
+        if outcome:
+            return outcome[0]
+        raise _crowded() if run.is_crowded and isinstance(failure, QueryEnded) else failure or Gone("the server stops")
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        patience = self._service.settings.query_wait
+        with anyio.move_on_after(patience) as waiting:
+            await self._places.acquire()
+        if waiting.cancelled_caught:
+            raise Busy(
+                f"{self._service.settings.query_workers} queries run already, and none of them ended within "
+                f"{patience:g} seconds (query_workers, query_wait): ask again later"
+            )
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+def _crowded() -> Busy:
+    return Busy(
+        f"the query was ended after {LONG:g} second, because as many long queries run as may (query_workers less one): "
+        "ask again later, or name more in it"
+    )
+
+
+class _Run:
+    """One query that waits or runs, and what became of it."""
+
+    def __init__(self) -> None:
+        self._left = threading.Event()
+        self.is_gone = self.is_crowded = self.is_long = False
+
+    def call(self, ask: Callable[[], _Result]) -> _Result:
+        """Ask, on a worker thread."""
+        query_guard.left.set(self._left)  # in the context of this call alone
+        return ask()
+
+    async def watch(self, request: Request, scope: anyio.CancelScope) -> None:
+        """Have the query end once its client has left."""
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self.is_gone = True
+        self._left.set()
+        scope.cancel()
+
+    async def become_long(self, places: anyio.Semaphore) -> None:
+        """Take a place for long queries after a while; have the query end where there is none."""
+        await anyio.sleep(LONG)
+        try:
+            places.acquire_nowait()
+            self.is_long = True
+        except anyio.WouldBlock:
+            self.is_crowded = True
+            self._left.set()
