@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 import trails
 from trails.serve.app import create_app
+from trails.serve.console.plots import strips
 from trails.serve.console.side_by_side import aligned
 
 HOSTILE = '</div><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202etxt.exe'
@@ -139,3 +140,85 @@ def test_no_text_of_a_turn_becomes_markup_side_by_side(client: TestClient, store
         assert page.status_code == 200
         assert "<script>alert(1)</script>" in _Markup(page.text).text
         _assert_inert(page.text)
+
+
+# --- scores and figures
+
+
+@pytest.fixture
+def scored(store: trails.Repository) -> trails.Repository:
+    for name, by_bob, by_grader in (("bus", 0.5, 0.25), ("none", 1.0, 0.5), ("same", 0.75, 0.75)):
+        store.score(name, "quality", by_bob, by="bob", reason=HOSTILE)
+        store.score(name, "quality", by_grader, by="agent:grader", version="2")
+        store.score(name, "kept", name != "none", by="bob")
+    store.score(("bus", 1), "tone", "<b>warm</b>", by="bob")
+    return store
+
+
+def test_scores_are_pictures_by_name_and_scorer_and_a_table(client: TestClient, scored: trails.Repository) -> None:
+    page = client.get("/scores").text
+    text = _Markup(page).text
+    assert "10 scores" in text
+    labels = [attributes.get("aria-label") or "" for tag, attributes in _Markup(page).tags if tag == "svg"]
+    assert any(label.startswith("bob: mean 0.75,") and label.endswith("from 0.5 to 1") for label in labels), labels
+    assert any(label.startswith("agent:grader/2: mean 0.5,") for label in labels), labels
+    assert "66.67 percent" in labels
+    assert "33.33 percent" in labels
+    _assert_inert(page)
+
+
+def test_scores_are_limited_by_name_scorer_and_session(client: TestClient, scored: trails.Repository) -> None:
+    assert "3 scores" in client.get("/scores", params={"name": "kept"}).text
+    assert "3 scores" in client.get("/scores", params={"by": "agent:grader"}).text
+    assert "4 scores" in client.get("/scores", params={"of": "bus"}).text
+
+
+def test_two_scorers_of_one_name_are_held_against_each_other(client: TestClient, scored: trails.Repository) -> None:
+    assert "3 scored by both" in client.get("/scores", params={"name": "quality"}).text
+
+
+def test_scores_are_a_file_of_csv_or_json(client: TestClient, scored: trails.Repository) -> None:
+    lines = client.get("/scores", params={"format": "csv", "name": "kept"}).text.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("session,on,start,end,name,value,by")
+    found = client.get("/scores", params={"format": "json", "name": "kept"}).json()
+    assert sorted((each["session"], each["value"]) for each in found) == [
+        ("bus", True), ("none", False), ("same", True),
+    ]  # fmt: skip
+
+
+def test_figures_of_branches_are_a_table_and_a_picture(client: TestClient, scored: trails.Repository) -> None:
+    page = client.get("/branches", params={"of": "plan", "at": "1", "plot": "score.quality@bob"})
+    assert page.status_code == 200
+    boxes = [attributes["value"] for tag, attributes in _Markup(page.text).tags if attributes.get("name") == "of"]
+    assert boxes == ["plan", "bus", "none", "same"]  # the first is that of the form above
+    assert 'aria-label="all branches: mean 0.75,' in page.text
+    _assert_inert(page.text)
+
+
+def test_figures_of_branches_are_grouped_and_are_a_file(client: TestClient, store: trails.Repository) -> None:
+    for number, kind in enumerate(("a", "a", "b")):
+        fork = store.load("plan").fork(at=1, id=f"arm-{number}", meta={"arm": kind, "grade": number})
+        fork.persist()
+    page = client.get("/branches", params={"of": "plan", "at": "1", "group_by": "meta.arm", "plot": "meta.grade"})
+    labels = [attributes.get("aria-label") or "" for tag, attributes in _Markup(page.text).tags if tag == "svg"]
+    drawn = [label.partition(",")[0] for label in labels if ": mean" in label]
+    assert drawn == ["a: mean 0.5", "b: mean 2"]
+    answer = client.get("/branches", params={"of": "plan", "group_by": "meta.arm", "format": "csv", "groups": ""})
+    assert answer.text.startswith("group,meta.arm,count,")
+
+
+def test_branches_of_nothing_or_an_unknown_column_are_refused_in_words(client: TestClient) -> None:
+    assert client.get("/branches").status_code == 400
+    answer = client.get("/branches", params={"of": "plan", "plot": "<b>"})
+    assert answer.status_code == 400
+    _assert_inert(answer.text)
+
+
+def test_equal_numbers_and_great_ones_have_a_scale() -> None:
+    for numbers in ([3.0, 3.0], [0.0], [1e300, -1e300], [1e-300], [5.0, None], [1e308, -1e308, 1], [1e300, 1e-300]):
+        plot = strips({"a": numbers})
+        assert plot is not None
+        places = [place for row in plot.rows for place, _ in row.marks] + [place for place, _ in plot.ticks]
+        assert all(0 <= place <= 100 for place in places), (numbers, places)
+    assert strips({"a": [None]}) is None

@@ -66,13 +66,14 @@ def score_columns(every: Iterable[Scored]) -> dict[Scored, str]:
         by_name[each.name].add(each)
     columns: dict[Scored, str] = {}
     for name, scorers in sorted(by_name.items()):
-        for each in sorted(scorers, key=lambda each: (_scorer(each), each.by_iri)):
-            column = SCORE + name if len(scorers) == 1 else f"{SCORE}{name}@{_scorer(each)}"
+        for each in sorted(scorers, key=lambda each: (scorer_name(each), each.by_iri)):
+            column = SCORE + name if len(scorers) == 1 else f"{SCORE}{name}@{scorer_name(each)}"
             columns[each] = column if column not in columns.values() else f"{column} ({each.by_iri} {each.version!r})"
     return columns
 
 
-def _scorer(each: Scored) -> str:
+def scorer_name(each: Scored) -> str:
+    """Return who scored, and in which version: `agent:grader/2`."""
     name = iris.author_name(each.by_iri)
     return (f"agent:{name}" if iris.is_agent(each.by_iri) else name) + (f"/{each.version}" if each.version else "")
 

@@ -44,11 +44,14 @@ NAVIGATION: Final = (
     ("sessions", "/", "Sessions"),
     ("forest", "/forest", "Forest"),
     ("compare", "/compare", "Compare"),
+    ("scores", "/scores", "Scores"),
     ("audit", "/audit", "Audit"),
-    ("sparql", "/editor", "SPARQL"),
+    ("sparql", "/sparql-editor", "SPARQL"),
 )
 """The sections of the console: the name that a template sets as `section`, the address, and the words."""
 
+_DIGITS: Final = 9
+"""Digits that a number in an address may have."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -101,6 +104,14 @@ def address(path: str, /, **parameters: object) -> str:
     """
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def whole_number(request: Request, name: str) -> int:
+    """Return a whole number of a page's address, 0 if it is not there."""
+    given = request.query_params.get(name) or "0"
+    if not given.isascii() or not given.isdecimal() or len(given) > _DIGITS:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is a whole number, not {given[:40]!r}")
+    return int(given)
 
 
 def session_address(session_id: str, turn: int | None = None) -> str:

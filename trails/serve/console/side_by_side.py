@@ -13,7 +13,7 @@ from trails.compare.diff_documents import count_rows, diff_summary, document
 from trails.compare.session_diff import Block, block_place, block_title, blocks_of, readable_blocks, runs_of
 from trails.compare.text_diff import Span
 from trails.serve.access import view_of
-from trails.serve.console.rendering import download, page, route
+from trails.serve.console.rendering import download, page, route, whole_number
 from trails.serve.service import Service, service_of
 
 if TYPE_CHECKING:
@@ -108,17 +108,17 @@ async def _two(request: Request, left: str, right: str) -> Response:
     diff = await service_of(request).run(view.diff, left, right)
     if form == "patch":
         return download(document(diff, "patch"), _PATCH, "comparison.diff")
-    start = _whole(request, "start")
+    start = whole_number(request, "start")
     everything = "all" in request.query_params
     shown = await service_of(request).run(_page_of_runs, diff, start, everything=everything)
-    facts = {
+    facts: dict[str, Any] = {
         "summary": diff_summary(diff),
         "counts": count_rows(diff),
         "titles": [block_title(diff.left), block_title(diff.right)],
     }
     return page(
         request, "compare_two.html", section="compare", diff=diff, left=left, right=right, everything=everything, start=start,
-        place=block_place, words=_WORDS, most=MOST_TEXT, **shown, **facts
+        place=block_place, words=_WORDS, most=MOST_TEXT, **(shown | facts)
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ async def _many(request: Request, names: Sequence[str]) -> Response:
             400, f"up to {MOST_BRANCHES} branches fit side by side, and {len(names)} were chosen; choose fewer of them"
         )
     view = await view_of(request)
-    start, everything = _whole(request, "start"), "all" in request.query_params
+    start, everything = whole_number(request, "start"), "all" in request.query_params
     beside = await service_of(request).run(_beside, view, names, start, everything=everything)
     return page(
         request,
@@ -174,14 +174,6 @@ def _cells(row: Row, first: Any) -> Mapping[str, Any]:
     others = [[(entry, blocks_of(entry)) for entry in cell] for cell in row.cells]
     own = () if turn is None else (Block("", (Span("equal", readable_blocks(turn)),)),)
     return {"turn": turn, "role": turn.role if turn else "", "first": own, "others": others, "index": row.index}
-
-
-def _whole(request: Request, name: str) -> int:
-    """Return a whole number of the address, 0 if it is not there."""
-    given = request.query_params.get(name, "0")
-    if not given.isascii() or not given.isdecimal() or len(given) > 9:
-        raise HTTPException(400, f"{name} is a whole number, not {given[:40]!r}")
-    return int(given)
 
 
 def routes(service: Service) -> Sequence[BaseRoute]:
