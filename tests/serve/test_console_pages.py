@@ -41,3 +41,224 @@ def test_every_page_has_the_layout_and_a_policy_without_inline_code(client: Test
 def test_the_files_of_the_console_are_served_by_itself(client: TestClient) -> None:
     for name in ("console.css", "console.js", "htmx.min.js", "icon.svg"):
         assert client.get(f"/static/{name}").status_code == 200
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\u202e\x1b[31m"
+"""What would be markup, a template, or what steers a screen."""
+
+
+def is_harmless(page: str) -> bool:
+    return "<script>alert" not in page and "<img src=x" not in page and "\u202e" not in page and "\x1b" not in page
+
+
+def make_trip(store: trails.Repository) -> None:
+    """Store a session of six turns, the last one a summary of the first three, and a fork of its first two turns."""
+    trip = store.create(id="trip", principal="alice", agent="planner", label="Alps", system="Be brief.")
+    trip.append("user", "Plan a trip")
+    call = {"type": "tool_use", "id": "c1", "name": "find_trains", "input": {"to": "Zell"}}
+    usage = {"input_tokens": 1200, "output_tokens": 30, "cost": 0.25}
+    parts = [{"type": "thinking", "thinking": "Trains first."}, {"type": "text", "text": "I look."}, call]
+    trip.append("assistant", parts, model="m-1", usage=usage)
+    trip.append("tool", [{"type": "tool_result", "tool_use_id": "c1", "content": "RJX 19:32"}])
+    trip.append("assistant", "Take the RJX.", model="m-1")
+    trip.append("user", "And back?")
+    trip.persist()
+    trip.compact(lambda _: "They go to Zell.", keep_turns=2)
+    fork = trip.fork(at=2, id="by-bus")
+    fork.append("user", "By bus, please")
+    fork.persist()
+
+
+def test_the_list_shows_each_session_with_its_figures(store: trails.Repository, client: TestClient) -> None:
+    make_trip(store)
+    page = client.get("/").text
+    assert 'href="/session?id=trip"' in page
+    assert "1,200 / 30" in page
+    assert "$0.2500" in page
+    assert "fork of trip" in page
+    assert "2 sessions · 7 turns" in client.get("/sessions/figures").text
+
+
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [
+        ("principal=bob", ["b"]),
+        ("agent=coder", ["b"]),
+        ("model=m-2", ["b"]),
+        ("label=First", ["a"]),
+        ("text=PRAG", ["b"]),
+        ("text=first", ["a"]),
+        ("since=2999-01-01", []),
+        ("until=2000-01-01", []),
+        ("sort=turns", ["b", "a"]),
+        ("sort=turns&order=oldest", ["a", "b"]),
+        ("text=&principal=&since=", ["b", "a"]),
+    ],
+)
+def test_filters_and_order_choose_the_rows(
+    store: trails.Repository, client: TestClient, question: str, ids: list[str]
+) -> None:
+    one = store.create(id="a", principal="alice", agent="planner", label="First")
+    one.append("user", "Wien")
+    one.persist()
+    two = store.create(id="b", principal="bob", agent="coder")
+    two.append("user", "Nach Prag")
+    two.append("assistant", "Gut", model="m-2")
+    two.persist()
+    page = client.get(f"/?{question}").text
+    assert [row.split('"')[0] for row in page.split('<tr id="row-')[1:]] == ids
+
+
+def test_a_filter_that_cannot_be_is_refused_in_words(client: TestClient) -> None:
+    for question in ("since=yesterday", "sort=colour", "order=up", "cursor=xyz"):
+        answer = client.get(f"/?{question}")
+        assert answer.status_code == 400
+        assert "Bad Request" in answer.text
+
+
+def test_pages_of_rows_go_on_where_the_last_one_ended(store: trails.Repository, client: TestClient) -> None:
+    with store.commit():
+        for number in range(130):
+            session = store.create(id=f"s{number:03}")
+            session.persist()
+    first = client.get("/").text
+    more = first.split('hx-get="/sessions/rows?cursor=')[1].split('"')[0]
+    second = client.get(f"/sessions/rows?cursor={more}").text
+    assert (first.count('<tr id="row-'), second.count('<tr id="row-')) == (100, 30)
+    assert "cursor=" not in second
+
+
+def test_rows_that_the_reader_has_are_not_sent_again(store: trails.Repository, client: TestClient) -> None:
+    make_trip(store)
+    live = client.get("/").text.split('data-live hx-get="')[1].split('"')[0].replace("&amp;", "&")
+    assert client.get(live).status_code == 204
+    store.load("by-bus").append("user", "Or by bike")
+    session = store.load("trip")
+    session.append("user", "More")
+    session.persist()
+    assert client.get(live).status_code == 200
+
+
+def test_a_session_shows_calls_folded_reasoning_usage_forks_and_what_a_compaction_dropped(
+    store: trails.Repository, client: TestClient
+) -> None:
+    make_trip(store)
+    page = client.get("/session?id=trip").text
+    assert page.count('<article id="turn-') == 6
+    assert '<details class="call">' in page
+    assert "Trains first." in page
+    assert "1,200 in, 30 out" in page
+    assert "1 fork from here:" in page
+    assert "the model is not shown turns 0 to " in page
+    dropped = client.get("/session/dropped?id=trip&turn=5").text
+    assert "Plan a trip" in dropped
+    assert "And back?" not in dropped
+
+
+def test_a_long_session_shows_its_last_part_and_the_rest_on_request(
+    store: trails.Repository, client: TestClient
+) -> None:
+    long = store.create(id="long")
+    for number in range(100):
+        long.append("user", f"Say {number}.")
+    long.persist()
+    page = client.get("/session?id=long").text
+    assert [page.count(f'id="turn-{number}"') for number in (59, 60, 99)] == [0, 1, 1]
+    before = client.get("/session/part?id=long&end=60").text
+    assert [before.count(f'id="turn-{number}"') for number in (19, 20, 59, 60)] == [0, 1, 1, 0]
+    around = client.get("/session?id=long&turn=30").text
+    assert [around.count(f'id="turn-{number}"') for number in (19, 20, 59, 60)] == [0, 1, 1, 0]
+    assert "sought" in around
+    assert client.get("/session/part?id=long&start=100").status_code == 204
+    long.append("user", "News")
+    long.persist()
+    assert "News" in client.get("/session/part?id=long&start=100").text
+    assert client.get("/session?id=long&turn=500").status_code == 404
+    assert client.get("/session?id=nobody").status_code == 404
+    assert client.get("/session?id=long&turn=-1").status_code == 400
+
+
+def test_the_page_of_a_turn_tells_and_draws_its_provenance(store: trails.Repository, client: TestClient) -> None:
+    make_trip(store)
+    page = client.get("/turn?id=trip&turn=1").text
+    assert "<svg" in page
+    assert "<?xml" not in page
+    assert "wasGeneratedBy" in page
+    assert "find_trains" in page
+    assert 'answered by <a href="/turn?id=trip&amp;turn=2">' in page
+    after = store.load("trip")
+    after.append("assistant", "Back with the RJX.", model="m-2")
+    after.persist()
+    later = client.get("/turn?id=trip&turn=6").text
+    assert 'the summary at <a href="/turn?id=trip&amp;turn=5">' in later
+    assert "3 to 4" in "".join(later.split("</a>")).replace(
+        '<a href="/session?id=trip&amp;turn=3#turn-3">', ""
+    ).replace('<a href="/session?id=trip&amp;turn=4#turn-4">', "")
+
+
+def test_no_text_of_a_store_becomes_markup(store: trails.Repository, client: TestClient) -> None:
+    session = store.create(id="h", label="<b>bold</b>", meta={"title": HOSTILE.replace("\x1b", "")}, system=HOSTILE)
+    session.append("user", HOSTILE)
+    parts = [
+        {"type": "thinking", "thinking": HOSTILE},
+        {"type": "tool_use", "id": "c", "name": "<i>tool</i>", "input": {"x": HOSTILE}},
+        {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}},
+        {"type": HOSTILE, "x": HOSTILE},
+    ]
+    session.append("assistant", parts, model="<u>m</u>")
+    session.append("tool", [{"type": "tool_result", "tool_use_id": "c", "content": HOSTILE, "is_error": True}])
+    session.persist()
+    store.notes.add("h", 0, HOSTILE)
+    store.score("h#1", "<em>", HOSTILE, reason=HOSTILE)
+    addresses = ["/", "/session?id=h", "/search?text=alert", *(f"/turn?id=h&turn={number}" for number in range(3))]
+    for address in addresses:
+        answer = client.get(address)
+        assert answer.status_code == 200
+        assert is_harmless(answer.text), address
+        assert "<b>bold" not in answer.text
+        assert "<i>tool" not in answer.text
+        assert "<u>m" not in answer.text
+        assert 'href="javascript:' not in answer.text
+
+
+def test_pictures_are_served_as_pictures_and_nothing_else_is(store: trails.Repository, client: TestClient) -> None:
+    session = store.create(id="p")
+    svg = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjxzY3JpcHQ+YWxlcnQoMSk8L3NjcmlwdD48L3N2Zz4="
+    png = "iVBORw0KGgo="
+    parts = [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}},
+        {"type": "image_url", "image_url": {"url": f"data:image/svg+xml;base64,{svg}"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "text/html", "data": svg}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+    ]
+    session.append("user", parts)
+    session.persist()
+    picture = client.get("/image?id=p&turn=0&number=0")
+    assert (picture.headers["content-type"], picture.content) == ("image/png", b"\x89PNG\r\n\x1a\n")
+    for number in (1, 2):
+        other = client.get(f"/image?id=p&turn=0&number={number}")
+        assert other.headers["content-type"] == "application/octet-stream"
+        assert other.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in other.headers["content-security-policy"]
+    assert client.get("/image?id=p&turn=0&number=3").status_code == 404
+    assert 'src="https://' not in client.get("/session?id=p").text
+
+
+def test_ids_with_signs_of_addresses_can_be_opened(store: trails.Repository, client: TestClient) -> None:
+    for session_id in ("a/b?c=d&e#f", ".."):
+        session = store.create(id=session_id)
+        session.append("user", "Hello")
+        session.persist()
+    page = client.get("/").text
+    links = {row.split('href="')[1].split('"')[0].replace("&amp;", "&") for row in page.split('<tr id="row-')[1:]}
+    assert len(links) == 2
+    for link in links:
+        assert "Hello" in client.get(link).text
+
+
+def test_a_search_leads_to_the_turn(store: trails.Repository, client: TestClient) -> None:
+    make_trip(store)
+    page = client.get("/search?text=rjx").text
+    assert "/session?id=trip&amp;turn=3#turn-3" in page
+    assert "<mark>RJX</mark>" in page
+    assert "No turn holds this." in client.get("/search?text=zzz").text

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple
 
+from trails.rows import row_schema
 from trails.rows.row_codec import as_json, micros
 
 Sort = Literal["created", "activity", "turns", "tokens"]
@@ -46,6 +47,8 @@ def asked_for(
     until: datetime | None = None,
     active_since: datetime | None = None,
     active_until: datetime | None = None,
+    model: str | None = None,
+    text: str | None = None,
 ) -> Asked:
     """Return the conditions on sessions (table `s`) that are given; each starts inclusive and ends exclusive."""
     asked = Asked()
@@ -68,7 +71,15 @@ def asked_for(
             asked.where(f"s.by_{column} >= ?", micros(start))
         if end is not None:
             asked.where(f"s.by_{column} < ?", micros(end))
+    if model is not None:
+        asked.where("EXISTS (SELECT 1 FROM calls c WHERE c.home = s.id AND c.counts AND c.model = ?)", model)
+    if text is not None:
+        asked.where(f"holds_text({_NAMES}, ?)", text)
     return asked
+
+
+_NAMES: Final = " || char(10) || ".join(f"ifnull(s.{column}, '')" for column in ("id", "label", "title", "prompt"))
+"""What a session is called, a name a line: where a text is looked for."""
 
 
 def _forms(value: object) -> list[str]:
@@ -113,6 +124,7 @@ def page(
     A place is what the last session is sorted by, and its tie; the page begins after `after`.
     """
     asked.where("s.live")
+    row_schema.create_functions(connection)  # a text is looked for by one of them
     beyond, direction = (">", "ASC") if ascending else ("<", "DESC")
     if after is not None:
         last = _all(connection, f"SELECT id FROM sessions WHERE by_{sort} = ? AND tie = ?", after)

@@ -165,6 +165,9 @@ class SummaryFilter:
     active_until: datetime | None = None
     sort: Sort = "created"
     order: Order = "newest"
+    model: str | None = None
+    text: str | None = None
+    session_id: str | None = None
 
 
 Order = Literal["newest", "oldest"]
@@ -183,6 +186,8 @@ def filter_conditions(wanted: SummaryFilter) -> Asked:
         agent=None if wanted.agent is None else validation.name(wanted.agent, "agent"),
         project=None if wanted.project is None else validation.text(wanted.project, "project"),
         meta=_meta(wanted.meta),
+        model=None if wanted.model is None else validation.name(wanted.model, "model"),
+        text=None if wanted.text is None else validation.text(wanted.text, "the text"),
         **moments,
     )
 
@@ -214,6 +219,8 @@ def list_sessions(
     until: datetime | None = None,
     active_since: datetime | None = None,
     active_until: datetime | None = None,
+    model: str | None = None,
+    text: str | None = None,
     sort: Sort = "created",
     order: Order = "newest",
     limit: int = 50,
@@ -225,16 +232,17 @@ def list_sessions(
     `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
     a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
     that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
-    `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
-    "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
-    greatest first; with the `order` "oldest", the least first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the
-    page before, under the same `sort` and `order`. Sessions made while one pages through do not shift the pages. With
-    `fresh`, `refresh` comes first, as for `load`.
+    `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `model` is one
+    that the session's own turns called. `text` stands in its id, its label, its title or its first prompt, upper and
+    lower case alike. `sort` is "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of
+    its own calls), the greatest first; with the `order` "oldest", the least first. `limit` is 1 to 1,000; `cursor` is
+    the `cursor` of the page before, under the same `sort` and `order`. Sessions made while one pages through do not
+    shift the pages. With `fresh`, `refresh` comes first, as for `load`.
 
     Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
     """
     wanted = SummaryFilter(
-        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order
+        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order, model, text
     )
     workspace.refresh(fresh)
     page = _rows(workspace, wanted, limit, cursor, lambda row: str(row["id"]))
@@ -287,6 +295,8 @@ def list_summaries(
     until: datetime | None = None,
     active_since: datetime | None = None,
     active_until: datetime | None = None,
+    model: str | None = None,
+    text: str | None = None,
     sort: Sort = "created",
     order: Order = "newest",
     limit: int = 50,
@@ -305,9 +315,18 @@ def list_summaries(
     [('plan', 'Plan a trip', 1, 'trips')]
     """
     wanted = SummaryFilter(
-        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order
+        principal, agent, label, meta, project, since, until, active_since, active_until, sort, order, model, text
     )
     workspace.refresh(fresh)
+    return _summaries(workspace, wanted, limit, cursor)
+
+
+def find_summary(workspace: Workspace, session_id: str) -> SessionSummary | None:
+    """Return the summary of the session with an id, or None if there is no such session."""
+    return next(iter(_summaries(workspace, SummaryFilter(session_id=session_id), 1, None)), None)
+
+
+def _summaries(workspace: Workspace, wanted: SummaryFilter, limit: int, cursor: str | None) -> Summaries:
     found = _rows(workspace, wanted, limit, cursor, lambda row: _summary(workspace, row))
     with workspace.rows.reading() as rows:
         recorded = recorded_lengths(rows, [each.id for each in found])
@@ -345,6 +364,8 @@ def _rows(
     if wanted.label is not None:
         found = workspace.reader.labelled(validation.label(wanted.label))
         asked.where("s.id = ?", found)
+    if wanted.session_id is not None:
+        asked.where("s.id = ?", wanted.session_id)
 
     with workspace.rows.reading() as connection:
         rows, end = session_lists.page(connection, asked, wanted.sort, after, limit, ascending=is_ascending)

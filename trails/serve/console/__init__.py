@@ -16,7 +16,10 @@ from starlette.staticfiles import StaticFiles
 from trails.serve.console.rendering import STATIC
 from trails.serve.service import Service
 
-_PAGES: Final = ("pages", "side_by_side", "scores", "audit_pages", "editor", "actions")
+_PAGES: Final = (
+    *("sessions", "transcript", "turn_page", "forest_page"),
+    *("side_by_side", "scores", "audit_pages", "editor", "actions"),
+)
 """The modules of pages."""
 
 

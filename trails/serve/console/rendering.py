@@ -153,6 +153,11 @@ def text(value: object) -> Markup:
     return _html(escape(clean(str(value))))
 
 
+def drawing(svg: bytes) -> Markup:
+    """Return an SVG that Trails has drawn, in which every text is escaped, to stand within a page."""
+    return _html(svg.decode().removeprefix('<?xml version="1.0" encoding="UTF-8"?>').strip())
+
+
 def moment(time: datetime | None) -> str:
     """Return a time in UTC as people read it, or a dash if there is none."""
     return "-" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")

@@ -17,3 +17,18 @@ const notice = (words) => {
 addEventListener("htmx:responseError", (event) => notice(`The server answered ${event.detail.xhr.status}.`));
 addEventListener("htmx:sendError", () => notice("The server cannot be reached."));
 addEventListener("htmx:afterRequest", (event) => { if (event.detail.successful) notice(""); });
+
+// What is live asks for news while the page is looked at; rows that changed are shown as such for a moment.
+setInterval(() => {
+  if (document.visibilityState !== "visible") return;
+  for (const each of document.querySelectorAll("[data-live]")) if (!each.contains(document.activeElement)) htmx.trigger(each, "refresh");
+}, 3000);
+const states = new Map();
+const remember = () => { for (const row of document.querySelectorAll("tr[data-state]")) states.set(row.id, row.dataset.state); };
+addEventListener("DOMContentLoaded", remember);
+addEventListener("htmx:beforeSwap", remember);
+addEventListener("htmx:afterSwap", (event) => {
+  if (!event.detail.requestConfig?.elt?.matches?.("[data-live]")) return;
+  for (const row of document.querySelectorAll("[data-live] tr[data-state]"))
+    if (states.get(row.id) !== row.dataset.state) row.classList.add("row-new");
+});
