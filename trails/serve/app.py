@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
-from trails.errors import TrailsError
 from trails.serve import problems
 from trails.serve.service import Service, Settings
 from trails.session.repository import Repository
@@ -29,10 +29,17 @@ def create_app(store: Repository, settings: Settings | None = None) -> Starlette
     ...     app = create_app(store)
     """
     service = Service(store, settings or Settings())
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await service.close()
+
     app = Starlette(
+        lifespan=lifespan,
         routes=[route for part in _PARTS if find_spec(f"trails.serve.{part}") for route in _routes(part, service)],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024)],
-        exception_handlers={TrailsError: problems.on_trails_error, HTTPException: problems.on_http_error},
+        exception_handlers=problems.HANDLERS,
     )
     app.state.service = service
     return app

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from trails import errors
 from trails.serve.access import Forbidden, Unauthorized
+from trails.serve.appends import KeyReused
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,6 +23,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     errors.HeadConflict: HTTPStatus.CONFLICT,
     errors.HasChildren: HTTPStatus.CONFLICT,
     errors.ForkDepthExceeded: HTTPStatus.CONFLICT,
+    KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.SecretFound: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidInput: HTTPStatus.BAD_REQUEST,
     errors.QueryTimeout: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -55,7 +57,22 @@ async def on_trails_error(request: Request, error: Exception) -> Response:
     )
 
 
+async def on_fault(request: Request, error: Exception) -> Response:
+    """Answer an error that nobody raised on purpose; what it says stays in the server's log."""
+    return problem(500, "Internal Server Error", "the server failed on this request; its log says why")
+
+
 async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer what no route takes."""
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
-    return problem(error.status_code, HTTPStatus(error.status_code).phrase, error.detail)
+    answer = problem(error.status_code, HTTPStatus(error.status_code).phrase, error.detail)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+HANDLERS: Final[dict[Any, Any]] = {
+    errors.TrailsError: on_trails_error,
+    HTTPException: on_http_error,
+    Exception: on_fault,
+}
+"""What answers each kind of error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import anyio
 import anyio.to_thread
 
+from trails.serve.appends import Appender
+from trails.serve.past import PastViews
+from trails.serve.transcripts import KeptPages
 from trails.session.repository import Repository
 
 if TYPE_CHECKING:
@@ -26,12 +30,20 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8420
+    tls_cert: str | None = None
+    """The file with the certificate chain, as PEM,"""
+    tls_key: str | None = None
+    """and that with its key."""
     is_behind_proxy: bool = False
     """Whether a proxy in front of it ends TLS, and says in its headers who asks."""
     allowed_hosts: tuple[str, ...] = ()
     """The names by which it may be called, beside those of loopback."""
     max_body: int = 64 << 20
     """Bytes of a request's body."""
+    max_connections: int = 1000
+    """Connections at the same time; others are answered 503."""
+    has_access_log: bool = False
+    """Whether a line of JSON is printed for each request."""
     query_timeout: float = 30.0
     """Seconds that a query may take."""
     query_max_rows: int = 1_000_000
@@ -54,10 +66,39 @@ class Service:
         """The whole store. What a caller may see of it is `access.view_of`."""
         self.settings = settings
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self.appender = Appender(store, self.run)
+        """Writes the appends of all clients."""
+        self.pages = KeptPages(store)
+        """Pages of transcripts as they are now."""
+        self.past = PastViews()
+        """Stores as they were."""
+        self._stopping: asyncio.Event | None = None
+        self.is_stopping = False
+        """Whether the server is about to stop: nothing that goes on for ever is begun."""
 
     async def run(self, function: Callable[..., _Result], *args: Any, **options: Any) -> _Result:
         """Return what a call of Trails gives, which runs on a worker thread: such calls block."""
         return await anyio.to_thread.run_sync(partial(function, *args, **options), limiter=self._threads)
+
+    def stopping(self) -> asyncio.Event:
+        """Return what is set when the server is about to stop. In the event loop."""
+        if self._stopping is None:
+            self._stopping = asyncio.Event()
+            self._loop = asyncio.get_running_loop()
+            if self.is_stopping:
+                self._stopping.set()
+        return self._stopping
+
+    def begin_stop(self) -> None:
+        """Have what would go on for ever end. From any thread."""
+        self.is_stopping = True
+        if self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def close(self) -> None:
+        """Return once all that was asked to be written is written; let go of what is read through the store."""
+        await self.appender.finish()
+        await self.run(self.past.close)
 
 
 def service_of(request: HTTPConnection) -> Service:

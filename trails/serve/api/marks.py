@@ -1,0 +1,147 @@
+"""Scores, tags, refs and notes over the API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trails.errors import SessionNotFound
+from trails.history.lookup import names
+from trails.serve.api import shapes
+from trails.serve.api.operations import Asked, Operation
+
+
+def read_scores(asked: Asked) -> dict[str, Any]:
+    """Return scores of a session, a turn or the whole store."""
+    query = asked.query
+    found = asked.view.scores(query.ref, query.name, by=query.by, version=query.version, history=query.history)
+    return {"scores": [each.to_dict() for each in found]}
+
+
+def give_score(asked: Asked) -> dict[str, Any]:
+    """Give a score to a session, a turn or a span of turns."""
+    body = asked.body
+    name, _, place = body.ref.rpartition("#")
+    session_id = asked.view.resolve(name or body.ref)
+    ref = f"{session_id}#{place}" if name else session_id
+    score = asked.store.score(
+        ref, body.name, body.value, by=asked.by(body.by), version=body.version, reason=body.reason
+    )
+    return score.to_dict()
+
+
+def remove_score(asked: Asked) -> dict[str, Any]:
+    """Remove a score."""
+    wanted = asked.path["score"]
+    _check_seen(asked, next((each.session_id for each in asked.view.scores(history=True) if each.id == wanted), None))
+    return asked.store.remove_score(wanted, by=asked.by(asked.query.by)).to_dict()
+
+
+def _check_seen(asked: Asked, session_id: str | None) -> None:
+    """Raise `SessionNotFound` for what is of a session that the caller may not see."""
+    if not asked.sees_all and (session_id is None or session_id not in asked.view):
+        raise SessionNotFound("there is nothing of that name; list what there is")
+
+
+def list_tags(asked: Asked) -> dict[str, Any]:
+    """Return the tags of a session, or all."""
+    return {"tags": [each.to_dict() for each in asked.view.tags.list(asked.query.session)]}
+
+
+def add_tag(asked: Asked) -> dict[str, Any]:
+    """Make a tag."""
+    place = names.parse_revision(asked.view.workspace, asked.body.ref)
+    ref = place.session_id if place.end is None else f"{place.session_id}@{place.end}"
+    return asked.store.tags.add(asked.path["tag"], ref, by=asked.by(asked.body.by)).to_dict()
+
+
+def remove_tag(asked: Asked) -> dict[str, Any]:
+    """Remove a tag."""
+    tag = asked.view.tags.get(asked.path["tag"])
+    _check_seen(asked, tag.session_id)
+    return asked.store.tags.remove(tag.name, by=asked.by(asked.query.by)).to_dict()
+
+
+def list_refs(asked: Asked) -> dict[str, Any]:
+    """Return the refs of a session, or all."""
+    return {"refs": [each.to_dict() for each in asked.view.refs.list(asked.query.session)]}
+
+
+def set_ref(asked: Asked) -> dict[str, Any]:
+    """Make a ref, or move it."""
+    body, name = asked.body, asked.path["ref"]
+    before = asked.store.refs.find(name)
+    if before is not None:
+        _check_seen(asked, before.session_id)
+    options: dict[str, Any] = {"by": asked.by(body.by)}
+    if "expected" in body.model_fields_set:
+        is_there = before is not None and before.revision == body.expected
+        options["expected"] = before if is_there or before is None else None
+        if body.expected is not None and not is_there:
+            from trails.errors import HeadConflict  # noqa: PLC0415 - only where a ref has moved
+
+            actual = None if before is None else before.revision
+            raise HeadConflict(
+                f"the ref {name!r} is at {actual!r}, expected {body.expected!r}; nothing was written",
+                expected=body.expected,
+                actual=actual,
+            )
+    return asked.store.refs.set(name, asked.view.resolve(body.session), body.at, **options).to_dict()
+
+
+def remove_ref(asked: Asked) -> dict[str, Any]:
+    """Remove a ref."""
+    found = asked.view.refs.get(asked.path["ref"])
+    _check_seen(asked, found.session_id)
+    return asked.store.refs.remove(found.name, expected=found, by=asked.by(asked.query.by)).to_dict()
+
+
+def list_notes(asked: Asked) -> dict[str, Any]:
+    """Return the notes on a session's turns."""
+    return {"notes": [each.to_dict() for each in asked.view.notes.list(asked.session)]}
+
+
+def add_note(asked: Asked) -> dict[str, Any]:
+    """Write a note on a turn."""
+    body = asked.body
+    return asked.store.notes.add(asked.session, body.index, body.text, by=asked.by(body.by)).to_dict()
+
+
+def remove_note(asked: Asked) -> dict[str, Any]:
+    """Remove a note."""
+    note = asked.store.notes.get(asked.path["note"])
+    _check_seen(asked, note.session_id)
+    return asked.store.notes.remove(note.id, by=asked.by(asked.query.by)).to_dict()
+
+
+_WRITES: Final[dict[str, Any]] = {"right": "write"}
+OPERATIONS: Final = (
+    Operation("GET", "/scores", "readScores", "Read scores.", read_scores, shapes.Scores, query=shapes.ReadScores),
+    Operation(
+        "POST", "/scores", "giveScore", "Give a score to a session, a turn or a span of turns.", give_score,
+        shapes.Plain, body=shapes.NewScore, status=201, **_WRITES,
+    ),
+    Operation(
+        "DELETE", "/scores/{score}", "removeScore", "Remove a score.", remove_score, shapes.Plain, query=shapes.By,
+        **_WRITES,
+    ),
+    Operation("GET", "/tags", "listTags", "List tags.", list_tags, shapes.Tags, query=shapes.OfSession),
+    Operation("PUT", "/tags/{tag}", "addTag", "Make a tag.", add_tag, shapes.Plain, body=shapes.NewTag, **_WRITES),
+    Operation(
+        "DELETE", "/tags/{tag}", "removeTag", "Remove a tag.", remove_tag, shapes.Plain, query=shapes.By, **_WRITES,
+    ),
+    Operation("GET", "/refs", "listRefs", "List refs.", list_refs, shapes.Refs, query=shapes.OfSession),
+    Operation("PUT", "/refs/{ref}", "setRef", "Make a ref, or move it.", set_ref, shapes.Plain, body=shapes.SetRef, **_WRITES),
+    Operation(
+        "DELETE", "/refs/{ref}", "removeRef", "Remove a ref.", remove_ref, shapes.Plain, query=shapes.By, **_WRITES,
+    ),
+    Operation(
+        "GET", "/sessions/{session}/notes", "listNotes", "List the notes on a session's turns.", list_notes, shapes.Notes,
+    ),
+    Operation(
+        "POST", "/sessions/{session}/notes", "addNote", "Write a note on a turn.", add_note, shapes.Plain,
+        body=shapes.NewNote, status=201, **_WRITES,
+    ),
+    Operation(
+        "DELETE", "/notes/{note}", "removeNote", "Remove a note.", remove_note, shapes.Plain, query=shapes.By, **_WRITES,
+    ),
+)  # fmt: skip

@@ -1,0 +1,204 @@
+"""Sessions over the API: list, create, read, fork, label, delete, redact."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from trails.errors import InvalidInput
+from trails.model.values import SessionRecord
+from trails.serve.access import Forbidden
+from trails.serve.answers import entity_tag, render
+from trails.serve.api import shapes
+from trails.serve.api.operations import (
+    Answer,
+    Asked,
+    Operation,
+    expected_head,
+    idempotency_key,
+)
+from trails.serve.api.turns import appended, turn_arguments
+from trails.serve.appends import KeyReused, is_same, moved_on, source_of
+from trails.serve.transcripts import head_at
+from trails.session.repository import Repository
+from trails.session.session import Session
+
+_KEYS: Final = uuid.UUID("6f1a7c1e-58a5-5d3c-9a53-2f0b6a1b7c11")
+"""The namespace of the ids of sessions that are made by a request with a key."""
+
+
+def list_sessions(asked: Asked) -> dict[str, Any]:
+    """Return a page of sessions with what tells them apart."""
+    wanted = asked.query.model_dump(exclude={"at", "meta"}, exclude_none=True)
+    page = asked.view.summaries(**wanted, meta=_pairs(asked.query.meta))
+    return {"sessions": [each.to_dict() for each in page], "cursor": page.cursor}
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str] | None:
+    pairs = [each.partition("=") for each in given]
+    if not all(name and sign for name, sign, _ in pairs):
+        raise InvalidInput(f"meta is KEY=VALUE, not {next(each for each in given if '=' not in each[1:])!r:.80}")
+    return {name: value for name, _, value in pairs} or None
+
+
+def get_session(asked: Asked) -> Answer:
+    """Return a session's row, head and length."""
+    return _described(asked.view, asked.session)
+
+
+def _described(store: Repository, session_id: str, status: int = 200, **headers: str) -> Answer:
+    chain = store.reader.lineage(session_id)
+    length = store.reader.length(chain)
+    value = chain[0].to_dict() | {"head": head_at(store, chain, length), "length": length}
+    return Answer(value, status, {"ETag": entity_tag(value["head"], render(value)), **headers})
+
+
+def create_session(asked: Asked) -> Answer:
+    """Create a session with its first turns, in one commit."""
+    body = asked.body
+    key = idempotency_key(asked.headers)
+    session_id: str | None = body.id or _id_by_key(asked, key)
+    if key is not None and session_id is not None and session_id in asked.store:
+        return _repeat(asked, session_id, key, lambda row: row.parent_session_id is None)
+    principal = _principal(asked, body.principal)
+    if body.spawned_by is not None:
+        asked.view.record(body.spawned_by)
+    given = body.model_dump(include={"agent", "label", "kind", "meta", "system", "created", "spawned_by"})
+    made = asked.store.create(id=session_id, principal=principal, **given)
+    return _stored(made, asked, key)
+
+
+def fork_session(asked: Asked) -> Answer:
+    """Fork a session and append the fork's first turns, in one commit."""
+    body, parent_id = asked.body, asked.session
+    key = idempotency_key(asked.headers)
+    fork_id: str | None = body.id or _id_by_key(asked, key)
+    if key is not None and fork_id is not None and fork_id in asked.store:
+        return _repeat(
+            asked,
+            fork_id,
+            key,
+            lambda row: row.parent_session_id == parent_id and body.at in (None, row.forked_at_index),
+        )
+    parent = asked.store.load(parent_id, last=0)
+    expected = expected_head(asked.headers)
+    if expected is not None:
+        check_head(parent, expected)
+    given = body.model_dump(include={"agent", "label", "kind", "meta"})
+    principal = None if body.principal is None else _principal(asked, body.principal)
+    made = parent.fork(body.at, id=fork_id, principal=principal, by=asked.by(body.by), **given)
+    return _stored(made, asked, key)
+
+
+def check_head(session: Session, expected: str) -> None:
+    """Raise `HeadConflict` for a session with another head than is expected."""
+    if session.head != expected:
+        raise moved_on(session, expected)
+
+
+def _stored(made: Session, asked: Asked, key: str | None) -> Answer:
+    for number, turn in enumerate(turn_arguments(asked.body.turns)):
+        source = turn.get("source_id") or (None if key is None else source_of(made.id, key, number))
+        made.append(**{**turn, "source_id": source})
+    made.persist()
+    return _made(made, len(made))
+
+
+def _made(session: Session, length: int) -> Answer:
+    turns = session[len(session) if length == 0 else session.record.starts_at : length]
+    head = turns[-1].digest if turns else session.worktree.turns.below(length).head
+    value = session.record.to_dict() | appended(session.id, head, length, turns)
+    place = f"/api/sessions/{_quoted(session.id)}"
+    return Answer(value, 201, {"ETag": entity_tag(head), "Location": place})
+
+
+def _quoted(session_id: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415 - needed only here
+
+    return quote(session_id, safe="")
+
+
+def _repeat(asked: Asked, session_id: str, key: str, fits: Callable[[SessionRecord], bool]) -> Answer:
+    """Return what the request that came with this key before was answered; raise `KeyReused` if it was another one."""
+    session, turns = asked.view.load(session_id), asked.body.turns
+    start = session.record.starts_at
+    found = session[start : start + len(turns)]
+    sources = [each.source_id or source_of(session_id, key, number) for number, each in enumerate(turns)]
+    same = fits(session.record) and asked.body.principal in (None, session.principal)
+    same = same and [each.source_ids for each in found] == [(source,) for source in sources]
+    if not same or not all(map(is_same, found, turn_arguments(turns))):
+        if asked.body.id is not None:
+            raise InvalidInput(f"the id {session_id!r} is in use for another session; choose another id")
+        raise KeyReused(f"the Idempotency-Key {key!r} was used for another request; use a new key for each request")
+    answer = _made(session, start + len(turns))
+    return Answer(answer.value, answer.status, {**answer.headers, "Idempotent-Replayed": "true"})
+
+
+def _id_by_key(asked: Asked, key: str | None) -> str | None:
+    """Return the id of what a request with a key makes: the same for the same request, whichever server it reaches."""
+    if key is None:
+        return None
+    return uuid.uuid5(_KEYS, f"{asked.caller.principal}\n{sorted(asked.path.items())}\n{key}").hex
+
+
+def _principal(asked: Asked, given: str | None) -> str | None:
+    """Return for whom a session is made; raise `Forbidden` for one that its maker would not see."""
+    own = asked.caller.principal
+    if given is None or asked.sees_all or given == own:
+        return own if given is None else given
+    raise Forbidden(f"{own!r} cannot make sessions for {given!r}; leave `principal` out, or ask for a token for all")
+
+
+def set_label(asked: Asked) -> Answer:
+    """Give a session a label, or take it away."""
+    session_id = asked.session
+    asked.store.set_label(session_id, asked.body.label, by=asked.by(asked.body.by))
+    return _described(asked.store, session_id)
+
+
+def delete_session(asked: Asked) -> dict[str, Any]:
+    """Delete a session."""
+    wanted = asked.query
+    deleted = asked.store.delete(
+        asked.path["session"], children=wanted.children, by=asked.by(wanted.by), reason=wanted.reason
+    )
+    return {"deleted": list(deleted)}
+
+
+def redact_turn(asked: Asked) -> Mapping[str, Any]:
+    """Redact a turn and all its copies."""
+    body = asked.body
+    return asked.store.redact(asked.path["session"], body.index, by=asked.by(body.by), reason=body.reason).to_dict()
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/sessions", "listSessions", "List sessions, a page at a time.", list_sessions, shapes.SessionPage,
+        query=shapes.ListSessions,
+    ),
+    Operation(
+        "POST", "/sessions", "createSession", "Create a session with its first turns, in one commit.", create_session,
+        shapes.Session, body=shapes.NewSession, status=201, right="write", takes_key=True,
+    ),
+    Operation(
+        "GET", "/sessions/{session}", "getSession", "Read a session's row, head and length.", get_session, shapes.Session,
+        query=shapes.AsOf, has_tag=True,
+    ),
+    Operation(
+        "DELETE", "/sessions/{session}", "deleteSession", "Delete a session; its tombstone stays.", delete_session,
+        shapes.Deleted, query=shapes.Delete, right="admin",
+    ),
+    Operation(
+        "POST", "/sessions/{session}/forks", "forkSession", "Fork a session, and append the fork's first turns.",
+        fork_session, shapes.Session, body=shapes.NewFork, status=201, right="write", takes_key=True, takes_match=True,
+    ),
+    Operation(
+        "PUT", "/sessions/{session}/label", "setLabel", "Give a session a label, or take it away.", set_label,
+        shapes.Session, body=shapes.SetLabel, right="write",
+    ),
+    Operation(
+        "POST", "/sessions/{session}/redactions", "redactTurn", "Take the content out of a turn for good.", redact_turn,
+        shapes.Plain, body=shapes.NewRedaction, right="admin",
+    ),
+)  # fmt: skip

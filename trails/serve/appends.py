@@ -1,0 +1,256 @@
+"""Appends of many clients, written in shared commits: one client's wait is the time in which others' turns gather."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trails.errors import HeadConflict, StoreFailed, TrailsError
+from trails.model.values import Turn
+from trails.session.repository import Repository
+from trails.session.session import Session
+
+_MOST: Final = 64
+"""Appends that go into one commit at most."""
+_HANDLES: Final = 256
+_WRITES: Final = 500
+"""Turns that a handle is kept for; one that is made anew holds none of them."""
+_TRIES: Final = 5
+
+
+class KeyReused(TrailsError):
+    """An idempotency key came with another request than before."""
+
+
+@dataclass(slots=True)
+class Append:
+    """Turns that a client appends to a session."""
+
+    session_id: str
+    turns: Sequence[Mapping[str, Any]]
+    """The arguments of `Session.append`, for each."""
+    expected: str | None = None
+    """The head that the session must have."""
+    key: str | None = None
+    """By which the request is known when it is sent again."""
+    stored: list[Turn] = field(default_factory=list)
+    is_repeat: bool = False
+    error: Exception | None = None
+
+
+class Appender:
+    """Writes appends, one commit after the other, each with all that wait when it begins."""
+
+    def __init__(self, store: Repository, run: Callable[..., Awaitable[Any]]) -> None:
+        """`run` calls a function on a worker thread."""
+        self._store = store
+        self._run = run
+        self._waiting: list[tuple[Append, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._handles: OrderedDict[str, Session] = OrderedDict()
+        self._writes: dict[str, int] = {}
+        self._token = store.store.token
+        self.commits = 0
+
+    async def append(self, wanted: Append) -> Append:
+        """Store turns, and return them as they are stored; raise what `Session.append` and `persist` do.
+
+        Whoever is cancelled while it waits may have stored its turns.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all())
+        await asyncio.shield(done)
+        if wanted.error is not None:
+            raise wanted.error
+        return wanted
+
+    async def finish(self) -> None:
+        """Return once nothing waits to be written."""
+        while self._writing is not None and not self._writing.done():
+            await asyncio.shield(self._writing)
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            taken, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+            appends = [each for each, _ in taken]
+            try:
+                await self._run(self._write, appends)
+            except BaseException as error:  # each who waits is told
+                for each in appends:
+                    each.error = each.error or (error if isinstance(error, Exception) else StoreFailed(str(error)))
+                if not isinstance(error, Exception):
+                    raise
+            finally:
+                for _, done in taken:
+                    if not done.done():
+                        done.set_result(None)
+
+    # --- on a worker thread, one at a time
+
+    def _write(self, appends: Sequence[Append]) -> None:
+        """Write appends in one commit, or each session's in its own where they cannot go together."""
+        self._drop_erased()
+        by_session: dict[str, list[Append]] = {}
+        for each in appends:
+            by_session.setdefault(each.session_id, []).append(each)
+        ready: dict[str, Session] = {}
+        for session_id, own in by_session.items():
+            handle = self._prepare(session_id, own)
+            if handle is not None and handle.pending:
+                ready[session_id] = handle
+        if not ready:
+            return
+        try:
+            self._commit(list(ready.values()))
+        except TrailsError:
+            for session_id, handle in ready.items():
+                self._write_alone(session_id, handle, by_session[session_id])
+        for session_id in by_session:
+            self._retire(session_id)
+
+    def _commit(self, handles: Sequence[Session]) -> None:
+        self.commits += 1
+        if len(handles) == 1:
+            handles[0].persist()
+            return
+        with self._store.commit() as batch:
+            for each in handles:
+                batch.add(each)
+
+    def _write_alone(self, session_id: str, handle: Session, appends: Sequence[Append]) -> None:
+        """Write the appends to one session; begin anew, with the session as it is now, where others have moved it."""
+        current: Session | None = handle
+        for attempt in range(_TRIES):
+            try:
+                if current is not None and current.pending:
+                    self._commit([current])
+                return
+            except HeadConflict as error:
+                self._forget(session_id)
+                if attempt == _TRIES - 1:
+                    _fail(appends, error)
+                    return
+                self._store.refresh()
+                current = self._prepare(session_id, [each for each in appends if each.error is None])
+            except Exception as error:  # noqa: BLE001 - each who waits is told
+                self._forget(session_id)
+                _fail(appends, error)
+                return
+
+    def _prepare(self, session_id: str, appends: Sequence[Append]) -> Session | None:
+        """Append all that can be to a session's handle; what cannot has its error. None where there is no session."""
+        left = list(appends)
+        while True:
+            try:
+                handle = self._handle(session_id)
+            except Exception as error:  # noqa: BLE001 - each who waits is told
+                _fail(left, error)
+                return None
+            for each in left:
+                try:
+                    _append(handle, each)
+                except Exception as error:  # noqa: BLE001 - as above
+                    each.error = error
+                    left.remove(each)
+                    handle.discard_pending()
+                    break
+            else:
+                return handle
+
+    def _handle(self, session_id: str) -> Session:
+        handle = self._handles.get(session_id)
+        if handle is None:
+            handle = self._handles[session_id] = self._store.load(session_id, last=0)
+        self._handles.move_to_end(session_id)
+        while len(self._handles) > _HANDLES:
+            self._forget(next(iter(self._handles)))
+        return handle
+
+    def _retire(self, session_id: str) -> None:
+        """Let go of a handle that holds many turns by now, or that holds what was not written."""
+        handle = self._handles.get(session_id)
+        self._writes[session_id] = self._writes.get(session_id, 0) + 1
+        if handle is not None and (handle.pending or self._writes[session_id] > _WRITES):
+            self._forget(session_id)
+
+    def _drop_erased(self) -> None:
+        """Let go of all handles once something was removed from the store: they may hold it still."""
+        token = self._store.store.token
+        if token != self._token:
+            self._token = token
+            for session_id in list(self._handles):
+                self._forget(session_id)
+
+    def _forget(self, session_id: str) -> None:
+        handle = self._handles.pop(session_id, None)
+        self._writes.pop(session_id, None)
+        if handle is not None:
+            handle.discard_pending()
+
+
+def _fail(appends: Sequence[Append], error: Exception) -> None:
+    for each in appends:
+        each.error = each.error or error
+
+
+def _append(handle: Session, wanted: Append) -> None:
+    """Append a client's turns to a handle; those that a request before has stored by its key stand for themselves."""
+    wanted.stored, wanted.is_repeat = [], False
+    if wanted.key is not None and (found := stored_turns(handle, wanted.key, wanted.turns)):
+        wanted.stored, wanted.is_repeat = found, True
+        return
+    if wanted.expected not in (None, handle.head) and not handle.pending:
+        handle.refresh()  # others may have moved it
+    if wanted.expected is not None and wanted.expected != handle.head:
+        raise moved_on(handle, wanted.expected)
+    for number, turn in enumerate(wanted.turns):
+        source = turn.get("source_id") or (None if wanted.key is None else source_of(handle.id, wanted.key, number))
+        wanted.stored.append(handle.append(**{**turn, "source_id": source}))
+
+
+def moved_on(session: Session, expected: str) -> HeadConflict:
+    """Return the error for a session that has another head than a request expects."""
+    return HeadConflict(
+        f"session {session.id!r} is not at the head that was expected: it has {len(session)} turns and the head "
+        f"{session.head[:16]}, expected {expected[:16]}; nothing was written. Read the turns since, and append there, or fork",
+        expected=expected,
+        actual=session.head,
+    )
+
+
+def source_of(session_id: str, key: str, number: int) -> str:
+    """Return the source id of a turn that was stored by a request to a session with a key.
+
+    It names the session: a fork inherits the turns that came to its parent with the same key.
+    """
+    request = hashlib.sha256(f"{session_id}\n{key}".encode()).hexdigest()
+    return f"idempotency:{request[:32]}:{number}"
+
+
+def stored_turns(handle: Session, key: str, turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """Return the turns that a request with a key stored before; raise `KeyReused` if it was another request."""
+    first = handle.worktree.turn_of_source(turns[0].get("source_id") or source_of(handle.id, key, 0))
+    if first is None:
+        return []
+    found = list(handle[first.index : first.index + len(turns)])
+    same = len(found) == len(turns) and all(map(is_same, found, turns))
+    if not same:
+        raise KeyReused(
+            f"the Idempotency-Key {key!r} was used for another request to session {handle.id!r}: turn {first.index} came with "
+            "it; use a new key for each request"
+        )
+    return found
+
+
+def is_same(stored: Turn, wanted: Mapping[str, Any]) -> bool:
+    """Tell whether a stored turn is what a request asks for, by what is certain to be kept as it was given."""
+    content = wanted.get("content")
+    if stored.redacted or not isinstance(content, str) or stored.structured:
+        return stored.redacted or stored.structured or not isinstance(content, str)
+    return stored.text == content
