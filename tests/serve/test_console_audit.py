@@ -7,17 +7,26 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+import hashlib
+import io
+import json
 import re
+import zipfile
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 
+import pyoxigraph as ox
 from starlette.testclient import TestClient
 
 import trails
+from trails.audit.report import report_digest
+from trails.integrity.signed_notes import new_key
+from trails.rdf import query_files
 from trails.serve.app import create_app
 from trails.serve.console.plots import strips
 from trails.serve.console.side_by_side import aligned
+from trails.store import Change
 
 HOSTILE = '</div><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202etxt.exe'
 
@@ -222,3 +231,125 @@ def test_equal_numbers_and_great_ones_have_a_scale() -> None:
         places = [place for row in plot.rows for place, _ in row.marks] + [place for place, _ in plot.ticks]
         assert all(0 <= place <= 100 for place in places), (numbers, places)
     assert strips({"a": [None]}) is None
+
+
+# --- the audit
+
+
+def test_every_question_of_the_catalogue_has_a_page_with_its_form(client: TestClient) -> None:
+    listed = client.get("/audit").text
+    for name, query in query_files.catalogue().items():
+        assert f'href="/audit/questions/{name}"' in listed
+        page = client.get(f"/audit/questions/{name}")
+        assert page.status_code == 200, name
+        inputs = {attributes["name"]: attributes for tag, attributes in _Markup(page.text).tags if tag == "input"}
+        for parameter in query.parameters:
+            assert ("required" in inputs[parameter.name]) is not parameter.optional
+        _assert_inert(page.text)
+
+
+def test_every_theme_has_its_questions_in_order(client: TestClient) -> None:
+    headings = re.findall(r'<h3 id="theme-(\w+)">', client.get("/audit").text)
+    assert headings == [*query_files.THEMES, "else"]
+
+
+def test_a_question_is_asked_with_a_label_and_its_answer_links_to_sessions(
+    client: TestClient, store: trails.Repository
+) -> None:
+    store.set_label("plan", "the trip")
+    page = client.get("/audit/questions/forks-after", params={"session": "the trip"})
+    links = [attributes.get("href") for tag, attributes in _Markup(page.text).tags if tag == "a"]
+    assert {"/session?id=bus", "/session?id=none", "/session?id=same"} <= set(links)
+    assert "/session?id=plan&turn=0#turn-0" in links
+    assert "3 rows" in page.text
+
+
+def test_a_question_without_what_it_needs_is_not_asked(client: TestClient) -> None:
+    page = client.get("/audit/questions/influences", params={"session": "plan"})
+    assert page.status_code == 200
+    assert " rows" not in page.text
+    assert " row<" not in page.text
+
+
+def test_the_files_of_an_answer_have_its_parameters(client: TestClient) -> None:
+    page = client.get("/audit/questions/forks-after", params={"session": "plan", "index": "0"})
+    file = next(
+        attributes["href"] or ""
+        for tag, attributes in _Markup(page.text).tags
+        if tag == "a" and attributes.get("download") == "forks-after.csv"
+    )
+    answer = client.get(file)
+    assert answer.status_code == 200
+    assert len(answer.text.splitlines()) == 4
+
+
+def test_wrong_values_of_a_question_are_refused_in_words(client: TestClient) -> None:
+    for parameters in (
+        {"session": "plan", "index": "one"},
+        {"session": HOSTILE},
+        {"session": "plan", "index": "9" * 30},
+    ):
+        answer = client.get("/audit/questions/forks-after", params=parameters)
+        assert 400 <= answer.status_code < 500, parameters
+        _assert_inert(answer.text)
+    assert client.get("/audit/questions/no-such").status_code == 404
+
+
+def test_texts_in_an_answer_stay_texts(client: TestClient, store: trails.Repository) -> None:
+    with store.session("odd") as odd:
+        odd.append("user", HOSTILE)
+    page = client.get("/audit/questions/transcript", params={"session": "odd"})
+    assert "<script>alert(1)</script>" in _Markup(page.text).text
+    _assert_inert(page.text)
+
+
+def test_verify_gives_its_verdict_and_its_findings(client: TestClient, store: trails.Repository) -> None:
+    whole = client.get("/audit/verify")
+    assert "Nothing is wrong" in whole.text
+    assert client.get("/audit/verify", params={"session": "plan", "format": "json"}).json()["turns"] == 2
+    turn = store.load("plan")[1]
+    quad = next(
+        quad
+        for quad in store.store.quads((None, None, None, None))
+        if getattr(quad.object, "value", "") == turn.content
+    )
+    other = ox.Quad(quad.subject, quad.predicate, ox.Literal("Another text"), quad.graph_name)
+    store.store.commit(Change(add=[other], remove=[quad]))
+    broken = client.get("/audit/verify")
+    assert "Nothing is wrong" not in broken.text
+    assert "finding" in broken.text
+    lines = client.get("/audit/verify", params={"format": "csv"}).text.splitlines()
+    assert lines[0].startswith("code,")
+    assert len(lines) > 1
+
+
+def test_an_audit_is_a_page_json_or_a_pack_that_verifies_itself(client: TestClient, store: trails.Repository) -> None:
+    page = client.post("/audit/report", data={"session": "bus", "output": "page"})
+    assert page.status_code == 200
+    verdicts = re.findall(r'<a href="#(\w+)">', page.text)
+    assert verdicts == ["validity", "completeness", "integrity", "findings"]
+    report = client.post("/audit/report", data={"session": "bus", "output": "json"}).json()
+    assert report["digest"] == report_digest(report)
+    pack = client.post("/audit/report", data={"session": "", "output": "pack"})
+    assert pack.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(pack.content)) as files:
+        manifest = json.loads(files.read("manifest.json"))
+        for subject in manifest["subject"]:
+            assert hashlib.sha256(files.read(subject["name"])).hexdigest() == subject["digest"]["sha256"]
+
+
+def test_an_audit_is_held_against_a_checkpoint(client: TestClient, store: trails.Repository) -> None:
+    secret, public = new_key("example.com/log")
+    note = store.proofs.checkpoint(secret)
+    with store.session("later") as later:
+        later.append("user", "after it")
+    asked = {"session": "", "output": "page", "checkpoint": note.replace("\n", "\r\n"), "keys": public}
+    page = client.post("/audit/report", data=asked)
+    assert page.status_code == 200
+    assert "uncovered-turns" in page.text
+    _, other = new_key("example.com/log")
+    assert client.post("/audit/report", data={**asked, "keys": other}).status_code >= 400
+
+
+def test_an_audit_is_never_made_by_a_link(client: TestClient) -> None:
+    assert client.get("/audit/report").status_code == 405
