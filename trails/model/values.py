@@ -829,6 +829,8 @@ class VerifyReport(Value):
 
     since: int | None = None
     """How many lines of the log a checkpoint covers, where turns were read only of sessions of which later lines tell."""
+    scope: str | None = None
+    """What was verified, where that is only what one caller of a server may see; None where all was that was asked for."""
 
     @property
     def ok(self) -> bool:
@@ -852,7 +854,8 @@ class VerifyReport(Value):
         seen = None if self.witnessed is None else [each.to_dict() for each in self.witnessed]
         return {
             "ok": self.ok,
-            **self.model_dump(exclude={"history", "witnessed", "timestamped", "unsigned"}),
+            **self.model_dump(exclude={"history", "witnessed", "timestamped", "unsigned", "scope"}),
+            **({} if self.scope is None else {"scope": self.scope}),
             "history": told,
             "witnessed": seen,
             "timestamped": None if self.timestamped is None else self.timestamped.to_dict(),

@@ -14,6 +14,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
 from trails.serve import problems
+from trails.serve.access import Access
+from trails.serve.guard import Guard
 from trails.serve.service import Service, Settings
 from trails.session.repository import Repository
 
@@ -35,13 +37,14 @@ def create_app(store: Repository, settings: Settings | None = None) -> Starlette
         yield
         await service.close()
 
+    access = Access(service)
     app = Starlette(
         lifespan=lifespan,
         routes=[route for part in _PARTS if find_spec(f"trails.serve.{part}") for route in _routes(part, service)],
-        middleware=[Middleware(GZipMiddleware, minimum_size=1024)],
+        middleware=[Middleware(Guard, access), Middleware(GZipMiddleware, minimum_size=1024)],
         exception_handlers=problems.HANDLERS,
     )
-    app.state.service = service
+    app.state.service, app.state.access = service, access
     return app
 
 

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from trails import errors
-from trails.serve.access import Forbidden, Unauthorized
 from trails.serve.appends import KeyReused
+from trails.serve.callers import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
@@ -13,6 +14,7 @@ import anyio.to_thread
 
 from trails.serve.appends import Appender
 from trails.serve.past import PastViews
+from trails.serve.sign_ins import SignIns
 from trails.serve.transcripts import KeptPages
 from trails.session.repository import Repository
 
@@ -38,6 +40,12 @@ class Settings:
     """Whether a proxy in front of it ends TLS, and says in its headers who asks."""
     allowed_hosts: tuple[str, ...] = ()
     """The names by which it may be called, beside those of loopback."""
+    has_tls: bool = False
+    """Whether it has a certificate, and so talks TLS itself."""
+    tokens: Path | None = None
+    """The file with the tokens; by default that in the store's folder."""
+    oidc: Path | None = None
+    """The file that describes the issuer of OpenID Connect whose tokens count too, if one does."""
     max_body: int = 64 << 20
     """Bytes of a request's body."""
     max_connections: int = 1000
@@ -65,6 +73,8 @@ class Service:
         self.store = store
         """The whole store. What a caller may see of it is `access.view_of`."""
         self.settings = settings
+        self.sign_ins = SignIns()
+        """Who is signed in from a browser."""
         self._threads = anyio.CapacityLimiter(_THREADS)
         self.appender = Appender(store, self.run)
         """Writes the appends of all clients."""
