@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pyoxigraph as ox
 import pytest
 from pyoxigraph import NamedNode, Quad
 
 from trails import Repository
+from trails.rdf import query_files
 from trails.store.contract import Change
+from trails.store.queries import query_pool
 
 pytest.importorskip("starlette")
 pytest.importorskip("orjson")
-httpx = pytest.importorskip("httpx")
+httpx = pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient  # noqa: E402
 
@@ -23,7 +33,7 @@ from trails.serve.app import create_app  # noqa: E402
 from trails.serve.service import Settings  # noqa: E402
 
 if TYPE_CHECKING:
-    from httpx import Response
+    from httpx2 import Response
 
 W3C = "sparql/sparql11/protocol"
 MF = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#"
@@ -132,7 +142,8 @@ def test_the_w3cs_tests_of_queries_pass_and_those_of_updates_are_refused(store: 
     graphs = [f"http://kasei.us/2009/09/sparql/data/data{n}.rdf" for n in (1, 2, 3)]
     kind, type_ = NamedNode(document), NamedNode(foaf)
     store.store.commit(Change(add=[Quad(NamedNode(each), kind, type_, NamedNode(each)) for each in graphs]))
-    wrong, names = [], []
+    wrong: list[tuple[str, object]] = []
+    names: list[str] = []
     with _client(store) as client:
         for name, requests in _w3c_requests(folder):
             names.append(name)
@@ -155,3 +166,371 @@ def test_the_w3cs_tests_of_queries_pass_and_those_of_updates_are_refused(store: 
     assert wrong == []
     assert len([name for name in names if "update" not in name]) == 20  # counted in the manifest
     assert len(store.store) == 3
+
+
+@pytest.mark.parametrize(
+    ("query_string", "status"),
+    [
+        ("query=ASK%20%7B%7D&default-graph-uri=not%20an%20iri", 400),
+        ("query=ASK%20%7B%7D&named-graph-uri=relative", 400),
+        ("query=ASK%20%7B%7D&timeout=soon", 400),
+        ("query=ASK%20%7B%7D&timeout=0", 400),
+        ("query=ASK%20%7B%7D&timeout=nan", 400),
+        ("query=%FF", 400),
+        ("query=", 400),
+        ("query=ASK%20%7B%7D&update=CLEAR%20ALL", 403),
+        ("update=CLEAR%20ALL", 403),
+        ("query=CLEAR%20ALL", 400),
+        ("query=SELECT%20*%20%7B%20SERVICE%20%3Chttp%3A//localhost/%3E%20%7B%7D%20%7D", 400),
+        ("query=ASK%20%7B%7D&format=pdf", 406),
+        ("query=ASK%20%7B%7D&" + "&".join(f"named-graph-uri=urn:{n}" for n in range(1001)), 400),
+    ],
+)
+def test_what_is_no_query_is_refused_with_a_problem_document(
+    client: TestClient, query_string: str, status: int
+) -> None:
+    response = client.get(f"/sparql?{query_string}")
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    assert response.json()["status"] == status
+    assert response.json()["detail"]
+
+
+def test_a_dataset_is_that_of_the_request_then_that_of_the_query_then_all_graphs(store: Repository) -> None:
+    graphs = [NamedNode(f"urn:g{n}") for n in (1, 2)]
+    store.store.commit(Change(add=[Quad(graph, graph, graph, graph) for graph in graphs]))
+    everywhere, named = "SELECT ?s { ?s ?p ?o }", "SELECT ?s { GRAPH ?g { ?s ?p ?o } }"
+    counts: list[int] = []
+    with _client(store) as client:
+        for query, given in (
+            (everywhere, {}),
+            (everywhere.replace("{", "FROM <urn:g1> {", 1), {}),
+            (everywhere.replace("{", "FROM <urn:g1> {", 1), {"default-graph-uri": ["urn:g1", "urn:g2"]}),
+            (everywhere, {"named-graph-uri": ["urn:g1"]}),
+            (named, {"named-graph-uri": ["urn:g1"]}),
+            (named, {"default-graph-uri": ["urn:g1"]}),
+            (everywhere, {"default-graph-uri": ["urn:g3"]}),
+        ):
+            response = client.get("/sparql", params={"query": query, **given})
+            counts.append(len(response.json()["results"]["bindings"]))
+    assert counts == [2, 1, 2, 0, 1, 0, 0]
+
+
+# --- formats
+
+
+def test_rows_come_in_each_format_of_the_w3c(client: TestClient) -> None:
+    expected = ["Hello", AWKWARD]
+    assert [row["text"]["value"] for row in ask(client, TEXTS).json()["results"]["bindings"]] == expected
+    written = ask(client, TEXTS, "text/csv")
+    assert written.headers["content-type"] == "text/csv; charset=utf-8"
+    assert [row["text"] for row in csv.DictReader(io.StringIO(written.text, newline=""))] == expected
+    for media_type in ("application/sparql-results+xml", "text/tab-separated-values"):
+        response = ask(client, TEXTS, media_type)
+        form = ox.QueryResultsFormat.from_media_type(media_type)
+        assert form is not None
+        read = ox.parse_query_results(response.content, form)
+        assert isinstance(read, ox.QuerySolutions)
+        assert [row["text"].value for row in read] == expected
+        assert response.headers["content-type"].partition(";")[0] == media_type
+    assert ask(client, "ASK {}", "application/sparql-results+xml").text.count("<boolean>true</boolean>") == 1
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/turtle",
+        "application/n-triples",
+        "application/rdf+xml",
+        "application/ld+json",
+        "application/n-quads",
+        "application/trig",
+        "text/n3",
+    ],
+)
+def test_triples_come_in_each_format(client: TestClient, media_type: str) -> None:
+    query = "CONSTRUCT { ?turn prov:value ?text } WHERE { ?turn prov:value ?text }"
+    response = ask(client, query, media_type)
+    read = ox.parse(response.content, format=ox.RdfFormat.from_media_type(media_type))
+    assert sorted(quad.object.value for quad in read) == ["Hello", AWKWARD]
+    assert response.headers["content-type"].partition(";")[0] == media_type
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", "application/sparql-results+json"),
+        ("*/*", "application/sparql-results+json"),
+        ("text/*", "text/csv"),
+        ("text/csv;q=0.4, application/sparql-results+xml;q=0.6", "application/sparql-results+xml"),
+        ("application/sparql-results+json;q=0, */*;q=0.1", "application/sparql-results+xml"),
+        ("application/json", "application/json"),
+        ("text/turtle, text/tab-separated-values;q=0.1", "text/tab-separated-values"),
+        ("text/turtle", None),
+        ("image/png", None),
+        ("text/csv;q=0", None),
+    ],
+)
+def test_the_format_is_the_one_that_is_preferred(client: TestClient, accept: str, expected: str | None) -> None:
+    response = ask(client, TEXTS, accept)
+    if expected is None:
+        assert response.status_code == 406
+        assert "application/sparql-results+json" in response.json()["detail"]
+    else:
+        assert response.headers["content-type"].partition(";")[0] == expected
+    assert response.status_code == 406 or "Accept" in response.headers["vary"].split(", ")
+
+
+def test_head_answers_as_get_without_a_body_and_options_says_what_is_offered(client: TestClient) -> None:
+    plain = {"Accept-Encoding": "identity"}
+    got = client.get("/sparql", params={"query": TEXTS}, headers=plain)
+    head = client.head("/sparql", params={"query": TEXTS}, headers=plain)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == got.headers["content-length"] == str(len(got.content))
+    assert client.options("/sparql").headers["allow"] == "GET, HEAD, POST, OPTIONS"
+    refused = client.delete("/sparql")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST, OPTIONS")
+
+
+# --- the description, graphs, the catalogue
+
+
+def test_without_a_query_the_endpoint_describes_itself(client: TestClient) -> None:
+    sd, void = "http://www.w3.org/ns/sparql-service-description#", "http://rdfs.org/ns/void#"
+    response = client.get("/sparql", headers={"Accept": "application/n-triples"})
+    told = {
+        (quad.predicate.value, getattr(quad.object, "value", ""))
+        for quad in ox.parse(response.content, ox.RdfFormat.N_TRIPLES)
+    }
+    assert (f"{sd}endpoint", "http://localhost/sparql") in told
+    assert (f"{sd}supportedLanguage", f"{sd}SPARQL11Query") in told
+    assert (f"{sd}supportedLanguage", f"{sd}SPARQL11Update") not in told
+    assert (f"{void}entities", "1") in told
+    count = ask(client, "SELECT (COUNT(*) AS ?n) { { ?s ?p ?o } }").json()["results"]["bindings"][0]["n"]["value"]
+    assert (f"{void}triples", count) in told
+
+
+def test_a_graph_is_read_by_its_iri_and_never_written(client: TestClient) -> None:
+    iri = "urn:trails:session:s"
+    response = client.get("/graphs", params={"graph": iri}, headers={"Accept": "application/n-triples"})
+    texts = [
+        quad.object.value
+        for quad in ox.parse(response.content, ox.RdfFormat.N_TRIPLES)
+        if quad.predicate.value.endswith("#value")
+    ]
+    assert sorted(texts) == ["Hello", AWKWARD]
+    catalog = client.get("/graphs?default").text
+    assert "trails:Session" in catalog
+    assert "Hello" not in catalog
+    assert client.head("/graphs", params={"graph": iri}).status_code == 200
+    assert client.get("/graphs", params={"graph": "urn:nothing"}).status_code == 404
+    assert client.get("/graphs").status_code == 400
+    assert client.get("/graphs", params={"graph": iri, "default": ""}).status_code == 400
+    for method in ("PUT", "POST", "DELETE", "PATCH"):
+        refused = client.request(method, "/graphs?default", content=b"")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert "only read" in refused.json()["detail"]
+
+
+def test_a_query_of_the_catalogue_is_answered_by_its_name(client: TestClient) -> None:
+    listed = client.get("/queries").json()["queries"]
+    assert [each["name"] for each in listed] == list(query_files.catalogue())
+    response = client.get("/queries/refs", params={"format": "csv"})
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    bound = client.get("/queries/metadata", params={"session": "s", "timeout": "5"})
+    assert bound.json()["results"]["bindings"] == []
+    assert client.get("/queries/refs", headers={"Accept": "application/sparql-query"}).text == (
+        query_files.find("refs").text
+    )
+    assert client.get("/queries/no-such").status_code == 404
+    assert client.get("/queries/counts").status_code == 404  # one of those that Trails asks itself
+    assert client.get("/queries/refs", params={"sesion": "s"}).status_code == 400
+    assert client.get("/queries/model-time", params={"months": "x"}).status_code == 400
+
+
+# --- what a query may take
+
+
+def test_each_limit_is_refused_whole_and_by_its_name(memory: Repository) -> None:
+    _filled(memory)
+    limits = {"query_timeout": 0.5, "query_max_rows": 1_000, "query_max_bytes": 10_000, "query_memory": 64}
+    values = " ".join(f"?x{n}" for n in range(12))
+    pairs = " ".join(f"VALUES ?x{n} {{ 1 2 3 4 5 6 7 8 9 }}" for n in range(12))
+    refused: list[tuple[int, str, float]] = []
+    with _client(memory, **limits) as client:
+        for query, media_type in (
+            (SLOW, "text/csv"),
+            ("SELECT ?a { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", "text/csv"),
+            (EVERYTHING, "application/sparql-results+json"),
+            (f"SELECT {values} {{ {pairs} }} ORDER BY {values}", "text/csv"),
+        ):
+            response = ask(client, query, media_type)
+            told = response.json()
+            assert response.headers["content-type"] == "application/problem+json"
+            refused.append((response.status_code, told["limit"], told["allowed"]))
+        assert ask(client, TEXTS).status_code == 200
+    assert refused[:3] == [
+        (503, "query_timeout", 0.5),
+        (422, "query_max_bytes", 10_000),
+        (422, "query_max_bytes", 10_000),
+    ]
+    assert refused[3][1] in ("query_memory", "query_timeout")
+
+
+@pytest.mark.parametrize("media_type", ["application/sparql-results+json", "text/csv", "application/n-triples"])
+def test_an_answer_with_more_rows_than_it_may_have_is_refused(memory: Repository, media_type: str) -> None:
+    _filled(memory)
+    query = TEXTS if media_type != "application/n-triples" else "CONSTRUCT { ?s prov:value ?o } { ?s prov:value ?o }"
+    with _client(memory, query_max_rows=2) as client:
+        assert ask(client, query, media_type).status_code == 200
+    with _client(memory, query_max_rows=1) as client:
+        response = ask(client, query, media_type)
+        assert (response.status_code, response.json()["limit"]) == (422, "query_max_rows")
+
+
+def test_a_client_may_ask_for_less_time_than_the_server_allows_and_never_for_more(memory: Repository) -> None:
+    _filled(memory)
+    with _client(memory, query_timeout=0.4) as client:
+        for given, allowed in (("0.2", 0.2), ("60", 0.4)):
+            response = ask(client, SLOW, timeout=given)
+            assert (response.status_code, response.json()["allowed"]) == (503, allowed)
+
+
+# --- beside others
+
+
+class _Served:
+    """A server on a port of its own, in a thread."""
+
+    def __init__(self, store: Repository, **settings: Any) -> None:
+        uvicorn = pytest.importorskip("uvicorn")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = uvicorn.Config(create_app(store, Settings(**settings)), port=port, log_level="warning", lifespan="off")
+        self.address = ("127.0.0.1", port)
+        self.url = f"http://127.0.0.1:{port}"
+        self._client = httpx.Client()
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+
+    def __enter__(self) -> _Served:
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        self._server.should_exit = True
+        self._thread.join(10)
+
+    def ask(self, query: str) -> Response:
+        response: Response = self._client.get(f"{self.url}/sparql", params={"query": query}, timeout=30)
+        return response
+
+    @contextmanager
+    def asked(self, *queries: str) -> Iterator[None]:
+        """Have some queries under way, each of a client that leaves in the end without having read its answer."""
+        clients = []
+        before = _busy()
+        for query in queries:
+            clients.append(socket.create_connection(self.address))
+            line = f"GET /sparql?{urlencode({'query': query})} HTTP/1.1"
+            clients[-1].sendall(f"{line}\r\nHost: localhost\r\n\r\n".encode())
+        assert _until(lambda: _busy() >= before + len(queries))
+        yield
+        for client in clients:
+            client.close()
+
+
+def _busy() -> int:
+    return len(query_pool._pool._busy)
+
+
+def _until(condition: Callable[[], bool], patience: float = 10.0) -> bool:
+    deadline = time.monotonic() + patience
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_slow_queries_keep_no_small_one_from_its_answer(memory: Repository) -> None:
+    begun = _memory()
+    with _Served(_filled(memory), query_max_rows=100_000_000, query_max_bytes=100 << 20) as server:
+        with server.asked(SLOW, SLOW.replace("COUNT(*)", "MAX(?a1)"), EVERYTHING):
+            answers = [server.ask(TEXTS) for _ in range(20)]
+            assert _busy() >= 2  # the joins are still under way
+        assert [len(answer.json()["results"]["bindings"]) for answer in answers] == [2] * 20
+        assert _memory() - begun < 50 << 20  # what everything is, is not held here
+        assert _until(lambda: _busy() == 0)
+
+
+def _memory() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_client_that_leaves_ends_its_query(memory: Repository) -> None:
+    with _Served(_filled(memory)) as server:
+        with server.asked(SLOW):
+            pass
+        assert _until(lambda: _busy() == 0, patience=5.0)
+
+
+def test_a_query_waits_for_a_place_no_longer_than_it_may(memory: Repository) -> None:
+    with _Served(_filled(memory), query_workers=1, query_wait=0.2) as server:
+        with server.asked(SLOW):
+            refused = server.ask(TEXTS)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        assert "query_workers" in refused.json()["detail"]
+        assert _until(lambda: _busy() == 0)
+        assert server.ask(TEXTS).status_code == 200
+
+
+def test_a_long_query_too_many_is_ended_so_that_short_ones_have_a_place(memory: Repository) -> None:
+    with _Served(_filled(memory), query_workers=2) as server, server.asked(SLOW):
+        refused = server.ask(SLOW)
+        assert (refused.status_code, refused.json()["title"]) == (503, "Busy")
+        assert _busy() == 1
+
+
+# --- clients that others wrote
+
+
+def test_sparqlwrapper_reads_each_form(memory: Repository) -> None:
+    wrapper = pytest.importorskip("SPARQLWrapper")
+    with _Served(_filled(memory)) as server:
+        client = wrapper.SPARQLWrapper(f"{server.url}/sparql")
+        for method in (wrapper.GET, wrapper.POST):
+            client.setMethod(method)
+            for request_method in (wrapper.URLENCODED, wrapper.POSTDIRECTLY) if method == "POST" else ("urlencoded",):
+                client.setRequestMethod(request_method)
+                client.setQuery(f"PREFIX prov: <http://www.w3.org/ns/prov#> {TEXTS}")
+                client.setReturnFormat(wrapper.JSON)
+                rows = client.queryAndConvert()["results"]["bindings"]
+                assert [row["text"]["value"] for row in rows] == ["Hello", AWKWARD]
+        client.setMethod(wrapper.GET)
+        client.setReturnFormat(wrapper.XML)
+        client.setQuery("ASK { ?s a <https://w3id.org/trails#Session> }")
+        assert "true" in client.queryAndConvert().toxml()
+        client.setQuery("CONSTRUCT { ?s a ?c } WHERE { ?s a ?c }")
+        for form in (wrapper.TURTLE, wrapper.RDFXML, wrapper.JSONLD, wrapper.N3):
+            client.setReturnFormat(form)
+            assert client.query().response.status == 200
+        client.setReturnFormat(wrapper.JSON)
+        client.setQuery("SELECT ?s { ?s ")
+        with pytest.raises(wrapper.SPARQLExceptions.QueryBadFormed):
+            client.query()
+
+
+def test_rdflibs_store_reads_the_endpoint(memory: Repository) -> None:
+    rdflib = pytest.importorskip("rdflib")
+    sparqlstore = pytest.importorskip("rdflib.plugins.stores.sparqlstore")
+    prov = rdflib.Namespace("http://www.w3.org/ns/prov#")
+    with _Served(_filled(memory)) as server:
+        for method in ("GET", "POST"):
+            graph = rdflib.Graph(sparqlstore.SPARQLStore(f"{server.url}/sparql", method=method))
+            assert sorted(str(text) for text in graph.objects(None, prov.value)) == ["Hello", AWKWARD]
+            assert [str(row.text) for row in graph.query(f"PREFIX prov: <{prov}> {TEXTS}")] == ["Hello", AWKWARD]
+            assert graph.query("ASK { ?s ?p ?o }").askAnswer
+            assert len(graph.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }").graph) > 5

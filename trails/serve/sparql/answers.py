@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -60,8 +61,8 @@ def limits_of(settings: Settings, seconds: float | None) -> QueryLimits:
     return QueryLimits(min(seconds or longest, longest), settings.query_max_rows, settings.query_memory)
 
 
-def written(view: Repository, question: Question, settings: Settings) -> Written:
-    """Return the answer of a query, whole. It blocks.
+def written(view: Repository, question: Question, settings: Settings, on_begin: Callable[[], object]) -> Written:
+    """Return the answer of a query, whole. It blocks, and calls a function once the query runs.
 
     Raises `LimitExceeded`, and what is wrong with the query.
     """
@@ -76,6 +77,7 @@ def written(view: Repository, question: Question, settings: Settings) -> Written
             union=question.union,
             graphs=question.graphs,
             base=question.base,
+            on_begin=on_begin,
             is_ours=question.is_ours,
         )
         size = _keep(answer, file, settings)
@@ -89,13 +91,15 @@ def written(view: Repository, question: Question, settings: Settings) -> Written
     return Written(triples if answer.form is None else rows, file, size)
 
 
-def of_graph(view: Repository, question: Question, settings: Settings) -> Written | None:
+def of_graph(
+    view: Repository, question: Question, settings: Settings, on_begin: Callable[[], object]
+) -> Written | None:
     """Return the triples of a graph; None where there is no such graph. It blocks, and raises as `written` does."""
     if question.graphs is not None:
         exists, limits = query_files.find("graph_exists").bind(), limits_of(settings, question.seconds)
         if not user_queries.answer(view.store, exists, limits, graph=question.graphs[0][0], is_ours=True):
             return None
-    return written(view, question, settings)
+    return written(view, question, settings, on_begin)
 
 
 def _keep(answer: Answer, file: IO[bytes], settings: Settings) -> int:
@@ -149,7 +153,10 @@ class TimeExceeded(QueryTimeout):
         self.allowed = allowed
 
 
-def figures(view: Repository, text: str, settings: Settings, seconds: float) -> dict[str, Any]:
+def figures(
+    view: Repository, text: str, settings: Settings, seconds: float, on_begin: Callable[[], object]
+) -> dict[str, Any]:
     """Return the one row of a query of ours. It blocks. Raises `QueryEnded` where it takes too long."""
+    on_begin()
     found = user_queries.answer(view.store, text, limits_of(settings, seconds), is_ours=True)
     return found.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row

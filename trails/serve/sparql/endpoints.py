@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from trails.errors import QueryEnded, TrailsError
+from trails.errors import InvalidInput, QueryEnded, TrailsError
 from trails.rdf import query_files
 from trails.rdf.query_files import QueryFile
 from trails.serve import problems
@@ -80,7 +80,7 @@ class _Endpoint:
             raise HTTPException(
                 400, "say which graph: `?graph=IRI` is one session's, `?default` the catalog of sessions"
             )
-        formats = (None, _formats(request, protocol.one(asked, "format"), (), TRIPLES)[1])
+        formats = (None, _formats(request, protocol.format_name(asked), (), TRIPLES)[1])
         graphs = None if name is None else ([protocol.graph(name, "graph")], ())
         text = query_files.find("graph").bind()
         question = Question(text, formats, graphs, union=False, seconds=protocol.seconds(asked), is_ours=True)
@@ -105,13 +105,13 @@ class _Endpoint:
         if request.headers.get("accept") == protocol.QUERY:
             return Response(query.text, media_type=protocol.QUERY)
         asked = protocol.parameters(request.url.query)
-        formats, seconds = _formats(request, protocol.one(asked, "format")), protocol.seconds(asked)
+        formats, seconds = _formats(request, protocol.format_name(asked)), protocol.seconds(asked)
         values = {name: given for name, given in asked.items() if name not in ("format", "timeout")}
         text = query.bind(**_bound(query, values))
         return await self._answer(request, Question(text, formats, union=False, seconds=seconds, is_ours=True))
 
     async def _description(self, request: Request) -> Response:
-        media_type = _formats(request, protocol.one(protocol.parameters(request.url.query), "format"), (), TRIPLES)[1]
+        media_type = _formats(request, protocol.format_name(protocol.parameters(request.url.query)), (), TRIPLES)[1]
         assert media_type is not None  # noqa: S101 - there is no other form
         view, text = await view_of(request), query_files.find("void").bind()
         count = partial(answers.figures, view, text, self._service.settings, _FIGURES_PATIENCE)
@@ -166,15 +166,17 @@ def _answering(handler: Handler, *methods: str, refusal: str = "") -> Handler:
             return await handler(request)
         except Gone:
             return Response(status_code=499)  # nobody reads it
-        except (Busy, NoProcess, QueryEnded) as error:
+        except (Busy, NoProcess, QueryEnded, InvalidInput) as error:
             return _refusal(error)
 
     return answer
 
 
 def _refusal(error: TrailsError) -> Response:
-    """Return the answer for a query that took too much, or was ended, or has no place; it names the limit."""
+    """Return the answer for a query that is malformed, took too much, was ended, or has no place; it names the limit."""
     title = type(error).__name__
+    if isinstance(error, InvalidInput):  # a query that is malformed is a 400 (SPARQL 1.1 Protocol, 2.1.6)
+        return _refused(400, title, error.message, page=error.page)
     if isinstance(error, LimitExceeded):  # it is the same again when it is asked again
         return _refused(422, title, error.message, page=error.page, limit=error.limit, allowed=error.allowed)
     if isinstance(error, TimeExceeded):

@@ -48,7 +48,7 @@ TRIPLES: Final = (
     _triples(ox.RdfFormat.JSON_LD, "jsonld", "json-ld", "json", aliases=("application/json",), w3c="JSON-LD"),
     _triples(ox.RdfFormat.N_QUADS, "nquads", "nq", w3c="N-Quads"),
     _triples(ox.RdfFormat.TRIG, "trig", w3c="TriG"),
-    _triples(ox.RdfFormat.N3, "n3", aliases=("text/rdf+n3",), w3c="N3"),
+    _triples(ox.RdfFormat.N3, "n3", w3c="N3"),
 )
 """The formats of a CONSTRUCT and a DESCRIBE. Those for quads write the triples of the default graph."""
 

@@ -92,6 +92,12 @@ def one(asked: Parameters, name: str) -> str | None:
     return values[0] if values else None
 
 
+def format_name(asked: Parameters) -> str | None:
+    """Return the value of the parameter `format`; None where there are several, as SPARQLWrapper adds one a query."""
+    names = set(asked.get("format", ()))
+    return names.pop() if len(names) == 1 else None
+
+
 def seconds(asked: Parameters) -> float | None:
     """Return how many seconds the answer may take, from the parameter `timeout`."""
     given = one(asked, "timeout")
@@ -126,7 +132,7 @@ def _query(asked: Parameters, texts: Sequence[str]) -> Query:
             [graph(iri, "default-graph-uri") for iri in default],
             [graph(iri, "named-graph-uri") for iri in named],
         )
-    return Query(texts[0], graphs, seconds(asked), one(asked, "format"))
+    return Query(texts[0], graphs, seconds(asked), format_name(asked))
 
 
 def _refuse_update(asked: Parameters) -> None:

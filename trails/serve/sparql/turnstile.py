@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
+import anyio.from_thread
 
 from trails.errors import QueryEnded, TrailsError
 from trails.rdf import query_guard
@@ -38,8 +39,9 @@ class Turnstile:
         self._places = anyio.Semaphore(service.settings.query_workers)
         self._long = anyio.Semaphore(max(1, service.settings.query_workers - 1))
 
-    async def run(self, request: Request, ask: Callable[[], _Result]) -> _Result:
-        """Return what a function gives that asks a query, called on a worker thread once there is a place for it.
+    async def run(self, request: Request, ask: Callable[[Callable[[], object]], _Result]) -> _Result:
+        """Return what a function gives that asks a query, called on a worker thread once there is a place for it. It is
+        given what it is to call once the query runs.
 
         The query is ended once the client leaves. Raises `Busy` where no place gets free in time, or where it is long and as
         many long ones run already.
@@ -94,12 +96,13 @@ class _Run:
 
     def __init__(self) -> None:
         self._left = threading.Event()
+        self._begun = anyio.Event()
         self.is_gone = self.is_crowded = self.is_long = False
 
-    def call(self, ask: Callable[[], _Result]) -> _Result:
+    def call(self, ask: Callable[[Callable[[], object]], _Result]) -> _Result:
         """Ask, on a worker thread."""
         query_guard.left.set(self._left)  # in the context of this call alone
-        return ask()
+        return ask(lambda: anyio.from_thread.run_sync(self._begun.set))
 
     async def watch(self, request: Request, scope: anyio.CancelScope) -> None:
         """Have the query end once its client has left."""
@@ -111,6 +114,7 @@ class _Run:
 
     async def become_long(self, places: anyio.Semaphore) -> None:
         """Take a place for long queries after a while; have the query end where there is none."""
+        await self._begun.wait()
         await anyio.sleep(LONG)
         try:
             places.acquire_nowait()

@@ -358,10 +358,11 @@ class Answer:
         is_free: bool = False,
         formats: Formats | None = None,
         base: str | None = None,
+        on_begin: Callable[[], object] | None = None,
     ) -> None:
         """Ask a text, which `query_guard.check_text` has accepted. Where `is_free`, the dataset counts only where
         the text names none. With `formats` the answer comes in the one for its form. Relative IRIs in it are
-        relative to `base`.
+        relative to `base`. `on_begin` is called once it runs: before that, a process may have to be started.
 
         Raises `NoProcess` where there is none to ask, else as `parts` does.
         """
@@ -387,6 +388,8 @@ class Answer:
                     "base": base,
                 },
             )
+            if on_begin is not None:
+                on_begin()
             kind, data = self._next()
         assert kind == query_worker.HEAD  # noqa: S101 - it comes first
         self.form: tuple[str, ...] | bool | None = pickle.loads(data)  # noqa: S301 - of a process that this one started

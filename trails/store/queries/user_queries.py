@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyoxigraph as ox
@@ -66,13 +66,14 @@ def written(
     union: bool = False,
     graphs: Graphs | None = None,
     base: str | None = None,
+    on_begin: Callable[[], object] | None = None,
     is_ours: bool = False,
 ) -> Answer:
     """Return an answer that is written in one of two formats, while it is found. Nothing of it is cut: where it has more
     rows than it may, its `more` is True in the end, and it is of no use.
 
-    With `graphs` the query sees those alone, whatever it names itself; relative IRIs are relative to `base`. Raises as
-    `answer` does, and where there is no process.
+    With `graphs` the query sees those alone, whatever it names itself; relative IRIs are relative to `base`. `on_begin`
+    is called once it runs. Raises as `answer` does, and where there is no process.
     """
     if not is_ours:
         query_guard.check_text(text)
@@ -80,7 +81,9 @@ def written(
     if graphs is not None:
         dataset = {"default_graph": list(graphs[0]), "named_graphs": list(graphs[1])}
     source = _source(store, text, union=union or graphs is not None)
-    return Answer(source, text, limits, dataset=dataset, is_free=graphs is None, formats=formats, base=base)
+    return Answer(
+        source, text, limits, dataset=dataset, is_free=graphs is None, formats=formats, base=base, on_begin=on_begin
+    )
 
 
 def of_source(source: Source, text: str, limits: QueryLimits, dataset: dict[str, Any], *, is_free: bool) -> Result:
