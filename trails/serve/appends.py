@@ -55,6 +55,9 @@ class Appender:
         self._writes: dict[str, int] = {}
         self._token = store.store.token
         self.commits = 0
+        """Commits so far that stored appends,"""
+        self.appends = 0
+        """and how many those were."""
 
     async def append(self, wanted: Append) -> Append:
         """Store turns, and return them as they are stored; raise what `Session.append` and `persist` do.
@@ -69,6 +72,11 @@ class Appender:
         if wanted.error is not None:
             raise wanted.error
         return wanted
+
+    @property
+    def waiting(self) -> int:
+        """How many appends wait."""
+        return len(self._waiting)
 
     async def finish(self) -> None:
         """Return once nothing waits to be written."""
@@ -113,9 +121,10 @@ class Appender:
                 self._write_alone(session_id, handle, by_session[session_id])
         for session_id in by_session:
             self._retire(session_id)
+        self.appends += sum(each.error is None for each in appends)
 
     def _commit(self, handles: Sequence[Session]) -> None:
-        self.commits += 1
+        self.commits += 1  # on one thread at a time
         if len(handles) == 1:
             handles[0].persist()
             return

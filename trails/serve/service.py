@@ -13,6 +13,8 @@ import anyio
 import anyio.to_thread
 
 from trails.serve.appends import Appender
+from trails.serve.commits import CommitFeed
+from trails.serve.metrics import Metrics
 from trails.serve.past import PastViews
 from trails.serve.sign_ins import SignIns
 from trails.serve.transcripts import KeptPages
@@ -76,12 +78,16 @@ class Service:
         self.sign_ins = SignIns()
         """Who is signed in from a browser."""
         self._threads = anyio.CapacityLimiter(_THREADS)
-        self.appender = Appender(store, self.run)
+        self._writer = anyio.CapacityLimiter(1)
+        self.appender = Appender(store, self._run_writer)
         """Writes the appends of all clients."""
         self.pages = KeptPages(store)
         """Pages of transcripts as they are now."""
         self.past = PastViews()
         """Stores as they were."""
+        self.feed = CommitFeed(store)
+        """What is committed."""
+        self.metrics = Metrics(self)
         self._stopping: asyncio.Event | None = None
         self.is_stopping = False
         """Whether the server is about to stop: nothing that goes on for ever is begun."""
@@ -89,6 +95,10 @@ class Service:
     async def run(self, function: Callable[..., _Result], *args: Any, **options: Any) -> _Result:
         """Return what a call of Trails gives, which runs on a worker thread: such calls block."""
         return await anyio.to_thread.run_sync(partial(function, *args, **options), limiter=self._threads)
+
+    async def _run_writer(self, function: Callable[..., _Result], *args: Any) -> _Result:
+        """Run on a thread that is kept for writing: readers who take long keep no writer waiting."""
+        return await anyio.to_thread.run_sync(partial(function, *args), limiter=self._writer)
 
     def stopping(self) -> asyncio.Event:
         """Return what is set when the server is about to stop. In the event loop."""
@@ -108,6 +118,7 @@ class Service:
     async def close(self) -> None:
         """Return once all that was asked to be written is written; let go of what is read through the store."""
         await self.appender.finish()
+        self.feed.close()
         await self.run(self.past.close)
 
 

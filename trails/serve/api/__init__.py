@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 
 from trails.serve.answers import MEDIA_TYPE, render
-from trails.serve.api import checking, comparing, marks, sessions, turns
+from trails.serve.api import checking, comparing, events, marks, sessions, turns
 from trails.serve.api.description import describe
 from trails.serve.api.operations import SLASH, Operation, api_routes
 from trails.serve.service import Service
@@ -25,6 +25,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *comparing.OPERATIONS,
     *marks.OPERATIONS,
     *checking.OPERATIONS,
+    *events.OPERATIONS,
 )
 
 

@@ -94,7 +94,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(each: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     reply: dict[str, Any] = {
         "description": HTTPStatus(each.status).phrase,
-        "content": {"application/json": {"schema": _schema(each.answer, schemas, "serialization")}},
+        "content": {each.media_type: {"schema": _answer(each.answer, schemas)}},
     }
     if each.has_tag or each.takes_match:
         reply["headers"] = {"ETag": {"schema": {"type": "string"}, "description": "The session's head."}}
@@ -105,6 +105,10 @@ def _responses(each: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     for status in (*_ANY, *(() if each.method == "GET" else _OF_WRITES)):
         found[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
     return found
+
+
+def _answer(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "string"} if kind is str else _schema(kind, schemas, "serialization")
 
 
 def _schema(kind: Any, schemas: dict[str, Any], mode: Any) -> dict[str, Any]:

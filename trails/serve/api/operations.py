@@ -114,6 +114,7 @@ class Operation:
     """Whether it takes an `Idempotency-Key`."""
     takes_match: bool = False
     """Whether it takes an `If-Match`."""
+    media_type: str = MEDIA_TYPE
     endpoint: Callable[[Request], Awaitable[Response]] | None = None
     """Answers in the handler's place, on the event loop."""
 

@@ -1,0 +1,107 @@
+"""Events of what is committed, as they happen (server-sent events)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from starlette.responses import StreamingResponse
+
+from trails.errors import InvalidInput
+from trails.history.watch import NOTICE_KINDS
+from trails.serve.api import shapes
+from trails.serve.api.operations import InvalidRequest, Operation, ask
+from trails.serve.commits import Event
+from trails.serve.service import Service
+from trails.store.leaflog import Leaves
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MEDIA_TYPE: Final = "text/event-stream"
+_BEAT: Final = 15.0
+"""Seconds after which a comment says that the stream is still there."""
+
+
+async def follow_events(request: Request) -> Response:
+    """Send what is committed from now on, or after the event that the client had last."""
+    asked = await ask(request, EVENTS)
+    service, query = asked.service, asked.query
+    unknown = [kind for kind in query.kinds if kind not in NOTICE_KINDS]
+    if unknown:
+        raise InvalidInput(f"there are no events of the kind {unknown[0]!r:.80}; kinds are {', '.join(NOTICE_KINDS)}")
+    session = None if query.session is None else await service.run(asked.view.resolve, query.session)
+    service.feed.follow()
+    start = _last_event(request, query.after)
+    place = service.feed.end() if start is None else await service.run(service.feed.place_after, start)
+    seen: dict[str, bool] = {}
+
+    async def is_wanted(event: Event) -> bool:
+        notice = event.notice
+        if (session is not None and notice.session_id != session) or (query.kinds and notice.kind not in query.kinds):
+            return False
+        if asked.sees_all:
+            return True
+        if not seen.get(notice.session_id):
+            seen[notice.session_id] = await may_see(request, notice.session_id)
+        return seen[notice.session_id]
+
+    return StreamingResponse(
+        _stream(service, place, is_wanted), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"}
+    )
+
+
+async def may_see(request: Request, session_id: str) -> bool:
+    """Tell whether the caller may see a session."""
+    from trails.serve import access  # noqa: PLC0415 - while that part is being built
+
+    return bool(await access.sees(request, session_id))  # type: ignore[attr-defined]
+
+
+def _last_event(request: Request, after: int | None) -> int | None:
+    """Return the number of the event that the client had last; None for one that begins now."""
+    header = request.headers.get("last-event-id")
+    if header is None or not header.strip():
+        return after
+    if not header.strip().isdecimal() or len(header) > len(str(1 << 53)):
+        raise InvalidRequest(f"Last-Event-ID is the id of an event, a number, not {header!r:.80}")
+    return int(header)
+
+
+async def _stream(
+    service: Service, place: Leaves, is_wanted: Callable[[Event], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    stopping = asyncio.ensure_future(service.stopping().wait())
+    service.metrics.streams.inc()
+    try:
+        yield b": follow\n\n"
+        while not service.is_stopping:
+            commit = asyncio.ensure_future(service.feed.next_commit().wait())
+            events, place = await service.run(service.feed.after, place)
+            wanted = [event for event in events if await is_wanted(event)]
+            if wanted:
+                yield b"".join(map(_text, wanted))
+            try:
+                done, _ = await asyncio.wait({commit, stopping}, timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                commit.cancel()
+            if not done:
+                yield b": beat\n\n"
+    finally:
+        stopping.cancel()
+        service.metrics.streams.dec()
+
+
+def _text(event: Event) -> bytes:
+    data = orjson.dumps(event.notice.to_dict())
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, event.notice.kind.encode(), data)
+
+
+EVENTS: Final = Operation(
+    "GET", "/events", "followEvents", "Follow what is committed, as server-sent events.", None, str,
+    query=shapes.ReadEvents, endpoint=follow_events, media_type=MEDIA_TYPE,
+)  # fmt: skip
+OPERATIONS: Final = (EVENTS,)

@@ -1,0 +1,154 @@
+"""What surrounds each request: its body is bounded, it is counted, and the access log has a line of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import orjson
+from starlette.exceptions import HTTPException
+
+from trails.serve import problems
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from trails.serve.service import Service
+
+_BODY_SECONDS: Final = 60.0
+"""How long a client may take for the next part of a body."""
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+
+
+class Observed:
+    """Counts requests, and prints a line of each."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._log = AccessLog(sys.stdout) if service.settings.has_access_log else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, size = time.perf_counter(), 0, 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            seconds = time.perf_counter() - began
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            route = scope.get("trails.route") or _first_part(scope["path"], status)
+            self._service.metrics.observe(method, route, status, seconds)
+            if self._log is not None:
+                self._log.put(_line(scope, status, size, seconds))
+
+
+def _first_part(path: str, status: int) -> str:
+    """Return what a request counts as that says no route: never what a client made up."""
+    first = path.split("/", 2)[1]
+    return "other" if status == HTTPStatus.NOT_FOUND or not first.isalnum() else f"/{first}"
+
+
+def _line(scope: Scope, status: int, size: int, seconds: float) -> bytes:
+    caller = scope.get("trails.caller")
+    told: dict[str, Any] = {
+        "time": datetime.now(UTC),
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "bytes": size,
+        "ms": round(seconds * 1000, 2),
+        "client": (scope.get("client") or ("",))[0],
+        "principal": getattr(caller, "principal", None),
+    }
+    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class AccessLog:
+    """Lines for a stream, written by a thread: a reader that is slow keeps no request waiting, it loses lines."""
+
+    _MOST = 10_000
+
+    def __init__(self, stream: TextIO) -> None:
+        self._lines: queue.Queue[bytes] = queue.Queue(self._MOST)
+        self._stream = stream
+        threading.Thread(target=self._write, name="trails-access-log", daemon=True).start()
+
+    def put(self, line: bytes) -> None:
+        """Have a line written."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(line)
+
+    def _write(self) -> None:
+        while True:
+            lines = [self._lines.get()]
+            while not self._lines.empty():
+                lines.append(self._lines.get())
+            try:
+                self._stream.write(b"".join(lines).decode())
+                self._stream.flush()
+            except (OSError, ValueError):  # nobody reads it
+                return
+
+
+class BoundedBody:
+    """Refuses a body that is too large before it is read, and one that does not come."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most:
+            await self._too_large()(scope, receive, send)
+            return
+        got, has_more = 0, True
+
+        async def bounded() -> Message:
+            nonlocal got, has_more
+            if not has_more:
+                return await receive()
+            try:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time") from None
+            got += len(message.get("body", b""))
+            has_more = message.get("more_body", False)
+            if got > self._most:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._words)
+            return message
+
+        await self._app(scope, bounded, send)
+
+    @property
+    def _words(self) -> str:
+        return f"a body has at most {self._most:,} bytes here; send the turns in several requests"
+
+    def _too_large(self) -> ASGIApp:
+        answer = problems.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Content Too Large", self._words)
+        answer.headers["Connection"] = "close"
+        return answer
