@@ -181,8 +181,8 @@ def check_start(settings: Settings, folder: Path | None) -> None:
         )
     if not settings.is_behind_proxy and not settings.has_tls:
         raise InvalidInput(
-            f"on {settings.host} tokens would go through the network as plain text; give a certificate (--certificate and "
-            "--key), or put a proxy that has one before it and say --behind-proxy"
+            f"on {settings.host} tokens would go through the network as plain text; give a certificate (--tls-cert and "
+            "--tls-key), or put a proxy that has one before it and say --behind-proxy"
         )
 
 

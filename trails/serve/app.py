@@ -17,7 +17,7 @@ from trails.serve import problems
 from trails.serve.access import Access
 from trails.serve.guard import Guard
 from trails.serve.service import Service, Settings
-from trails.serve.surroundings import BoundedBody, Observed
+from trails.serve.surroundings import Observed, TimedBody
 from trails.session.repository import Repository
 
 _PARTS: Final = ("access", "monitoring", "api", "sparql", "store_protocol", "console")
@@ -48,7 +48,7 @@ def create_app(store: Repository, settings: Settings | None = None) -> Starlette
             Middleware(Observed, service=service),
             Middleware(Guard, access),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=_LEVEL),
-            Middleware(BoundedBody, most=service.settings.max_body),
+            Middleware(TimedBody),
         ],
         exception_handlers=problems.HANDLERS,
     )

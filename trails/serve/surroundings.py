@@ -1,4 +1,4 @@
-"""What surrounds each request: its body is bounded, it is counted, and the access log has a line of it."""
+"""What surrounds each request: it is counted, the access log has a line of it, and its body must come in time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import orjson
 from starlette.exceptions import HTTPException
-
-from trails.serve import problems
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -109,26 +107,21 @@ class AccessLog:
                 return
 
 
-class BoundedBody:
-    """Refuses a body that is too large before it is read, and one that does not come."""
+class TimedBody:
+    """Gives up on a body that does not come; how large it may be is the guard's business."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._most:
-            await self._too_large()(scope, receive, send)
-            return
-        got, has_more = 0, True
+        has_more = True
 
-        async def bounded() -> Message:
-            nonlocal got, has_more
+        async def timed() -> Message:
+            nonlocal has_more
             if not has_more:
                 return await receive()
             try:
@@ -136,19 +129,7 @@ class BoundedBody:
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time") from None
-            got += len(message.get("body", b""))
             has_more = message.get("more_body", False)
-            if got > self._most:
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._words)
             return message
 
-        await self._app(scope, bounded, send)
-
-    @property
-    def _words(self) -> str:
-        return f"a body has at most {self._most:,} bytes here; send the turns in several requests"
-
-    def _too_large(self) -> ASGIApp:
-        answer = problems.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Content Too Large", self._words)
-        answer.headers["Connection"] = "close"
-        return answer
+        await self._app(scope, timed, send)

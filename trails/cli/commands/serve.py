@@ -20,7 +20,9 @@ _MIB = 1 << 20
 @cli.option("--behind-proxy", "A proxy in front of it ends TLS.")
 @cli.option("--tls-cert FILE", "The certificate chain, as PEM.", type=cli.EXISTING_FILE)
 @cli.option("--tls-key FILE", "Its private key, as PEM.", type=cli.EXISTING_FILE)
-@cli.option("--allow-host NAME", "A name by which it is called; may be given again.", multiple=True, name="hosts")
+@cli.option("--allowed-host NAME", "A name by which it is called; may be given again.", multiple=True, name="hosts")
+@cli.option("--tokens FILE", "The file with the tokens; default: that in the store's folder.", type=cli.EXISTING_FILE)
+@cli.option("--oidc FILE", "The issuer of OpenID Connect whose tokens count.", type=cli.EXISTING_FILE)
 @cli.option("--max-body MIB", "Of a request's body, at most.", type=click.IntRange(1, 1024), default=64)
 @cli.option("--query-timeout SECONDS", "What a query may take.", type=click.FloatRange(0.1, 3600), default=30.0)
 @cli.option("--query-max-rows N", "Rows of an answer, at most.", type=click.IntRange(1), default=1_000_000)
@@ -36,6 +38,8 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     hosts: tuple[str, ...],
+    tokens: Path | None,
+    oidc: Path | None,
     max_body: int,
     query_timeout: float,
     query_max_rows: int,
@@ -51,6 +55,7 @@ def serve(
     """
     try:
         from trails.serve import server
+        from trails.serve.access import check_start
         from trails.serve.service import Settings
     except ModuleNotFoundError as error:
         raise InvalidInput('what the server needs is not installed: pip install "trails[serve]"') from error
@@ -62,7 +67,10 @@ def serve(
         is_behind_proxy=behind_proxy,
         tls_cert=None if tls_cert is None else str(tls_cert),
         tls_key=None if tls_key is None else str(tls_key),
+        has_tls=tls_cert is not None,
         allowed_hosts=hosts,
+        tokens=tokens,
+        oidc=oidc,
         max_body=max_body * _MIB,
         query_timeout=query_timeout,
         query_max_rows=query_max_rows,
@@ -71,6 +79,7 @@ def serve(
     )
     store = cli.open_at(place, create=create) if place else cli.open_store(create=create)
     with store:
+        check_start(settings, store.store.folder)
         server.run_server(
             store, settings, is_ready=lambda address: cli.note(f"serving {store.store.location} at {address}")
         )

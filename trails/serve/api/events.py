@@ -11,6 +11,7 @@ from starlette.responses import StreamingResponse
 
 from trails.errors import InvalidInput
 from trails.history.watch import NOTICE_KINDS
+from trails.serve.access import sees
 from trails.serve.api import shapes
 from trails.serve.api.operations import InvalidRequest, Operation, ask
 from trails.serve.commits import Event
@@ -46,19 +47,12 @@ async def follow_events(request: Request) -> Response:
         if asked.sees_all:
             return True
         if not seen.get(notice.session_id):
-            seen[notice.session_id] = await may_see(request, notice.session_id)
+            seen[notice.session_id] = await sees(request, notice.session_id)
         return seen[notice.session_id]
 
     return StreamingResponse(
         _stream(service, place, is_wanted), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"}
     )
-
-
-async def may_see(request: Request, session_id: str) -> bool:
-    """Tell whether the caller may see a session."""
-    from trails.serve import access  # noqa: PLC0415 - while that part is being built
-
-    return bool(await access.sees(request, session_id))  # type: ignore[attr-defined]
 
 
 def _last_event(request: Request, after: int | None) -> int | None:

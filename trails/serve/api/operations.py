@@ -13,8 +13,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from trails.errors import InvalidInput
-from trails.serve.access import Caller, Forbidden, Right, caller_of, require, view_of
+from trails.errors import InvalidInput, SessionNotFound
+from trails.serve.access import (
+    Caller,
+    Forbidden,
+    Right,
+    caller_of,
+    check_session,
+    require,
+    sees,
+    view_of,
+)
 from trails.serve.answers import MEDIA_TYPE, head_of, listed_tags, render, respond
 from trails.serve.service import Service, service_of
 from trails.session.repository import Repository
@@ -68,7 +77,7 @@ class Asked:
     @property
     def sees_all(self) -> bool:
         """Whether the caller sees the whole store."""
-        return self.view is self.store
+        return self.caller.sees_all
 
     def by(self, given: str | None = None) -> str | None:
         """Return who is on record as doing it: the caller; raise `Forbidden` for one who names another."""
@@ -110,6 +119,8 @@ class Operation:
     right: Right = "read"
     has_tag: bool = False
     """Whether it answers with an ETag, and a 304 to an `If-None-Match`."""
+    is_of_session: bool = False
+    """Whether it looks at nothing but the session that its path names."""
     takes_key: bool = False
     """Whether it takes an `Idempotency-Key`."""
     takes_match: bool = False
@@ -147,17 +158,35 @@ def _endpoint(path: str, table: dict[str, Operation]) -> Callable[[Request], Awa
 
 async def ask(request: Request, operation: Operation) -> Asked:
     """Return a request, checked: who asks, what they may, and what they say."""
-    caller = require(request, operation.right) if operation.right != "read" else caller_of(request)
-    view = await view_of(request)
+    caller = require(request, operation.right)
     query = None if operation.query is None else read_query(request, operation.query)
     if operation.query is None and request.query_params:
         _refuse_query(request)
     body = None if operation.body is None else read_body(await request.body(), request, operation.body)
+    service, path = service_of(request), path_of(request)
     moment = getattr(query, "at", None)
-    service = service_of(request)
     if moment is not None:
-        view = await service.run(service.past.view, view, moment)
-    return Asked(service, view, caller, path_of(request), query, body, request.headers)
+        view = await _view_of_then(request, moment, path.get("session"))
+    elif operation.is_of_session and not caller.sees_all and await sees(request, path["session"]):
+        view = service.store  # no more of it is looked at than this session
+    else:
+        view = await view_of(request)
+    return Asked(service, view, caller, path, query, body, request.headers)
+
+
+async def _view_of_then(request: Request, moment: str, session: str | None) -> Repository:
+    """Return the store as it was, to whoever may see all of it; to others for a session that was theirs then and is now."""
+    caller, service = caller_of(request), service_of(request)
+    past = await service.run(service.past.view, service.store, moment)
+    if caller.sees_all:
+        return past
+    if session is None:
+        raise Forbidden("the store as it was is shown to who may see all of it; ask for one session")
+    await check_session(request, session)
+    chain = await service.run(past.reader.lineage, session)
+    if any(record.principal != caller.principal for record in chain):
+        raise SessionNotFound(f"there is no session {session!r:.200}")
+    return past
 
 
 async def answer(request: Request, operation: Operation) -> Response:

@@ -78,11 +78,12 @@ def replay(asked: Asked) -> dict[str, Any]:
 
 READ: Final = Operation(
     "GET", "/sessions/{session}/turns", "readTurns", "Read turns: the last 50, the `last` N, or a range of indices.", None,
-    shapes.TurnPage, query=shapes.ReadTurns, has_tag=True, endpoint=read_turns,
+    shapes.TurnPage, query=shapes.ReadTurns, has_tag=True, is_of_session=True, endpoint=read_turns,
 )  # fmt: skip
 APPEND: Final = Operation(
     "POST", "/sessions/{session}/turns", "appendTurns", "Append turns, all in one commit or none.", None, shapes.Appended,
-    body=shapes.AppendTurns, status=201, right="write", takes_key=True, takes_match=True, endpoint=append_turns,
+    body=shapes.AppendTurns, status=201, right="write", takes_key=True, takes_match=True, is_of_session=True,
+    endpoint=append_turns,
 )  # fmt: skip
 OPERATIONS: Final = (
     READ,
