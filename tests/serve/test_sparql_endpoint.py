@@ -123,7 +123,7 @@ def _w3c_requests(folder: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
     for test in listed(one(NamedNode("http://manifest/"), f"{MF}entries")):
         requests = one(one(test, f"{MF}action"), f"{HT}requests")
-        yield test.value.rpartition("#")[2], [told(each) for each in listed(requests)]
+        yield str(test).rpartition("#")[2].rstrip(">"), [told(each) for each in listed(requests)]
 
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
