@@ -353,3 +353,40 @@ def test_an_audit_is_held_against_a_checkpoint(client: TestClient, store: trails
 
 def test_an_audit_is_never_made_by_a_link(client: TestClient) -> None:
     assert client.get("/audit/report").status_code == 405
+
+
+# --- the editor
+
+
+def _query_in(page: str) -> str:
+    return unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
+
+
+def test_the_editor_begins_with_a_query_that_the_endpoint_answers(client: TestClient) -> None:
+    page = client.get("/sparql-editor")
+    answer = client.post("/sparql", data={"query": _query_in(page.text)}, headers={"accept": "text/csv"})
+    assert answer.status_code == 200
+    assert len(answer.text.splitlines()) == 5
+    _assert_inert(page.text)
+
+
+def test_the_editor_takes_a_query_of_the_catalogue_or_of_the_address(client: TestClient) -> None:
+    page = client.get("/sparql-editor", params={"name": "forks-after"})
+    assert _query_in(page.text).strip() == query_files.find("forks-after").text.strip()
+    asked = f"SELECT * {{ ?s ?p '{HOSTILE}</textarea>' }}"
+    page = client.get("/sparql-editor", params={"query": asked})
+    assert page.text.count("</textarea>") == 1
+    assert "<script>alert" not in page.text
+    assert client.get("/sparql-editor", params={"name": "no-such"}).status_code in (400, 404, 422)
+
+
+def test_the_editor_completes_the_terms_of_the_vocabulary(client: TestClient) -> None:
+    areas = [attributes for tag, attributes in _Markup(client.get("/sparql-editor").text).tags if tag == "textarea"]
+    terms = json.loads(areas[0]["data-terms"] or "")
+    assert {"trails:index", "trails:Session", "prov:wasGeneratedBy"} <= set(terms)
+
+
+def test_the_parts_of_the_editor_come_with_their_licence(client: TestClient) -> None:
+    for name in ("yasqe.min.js", "yasqe.min.css", "editor.js", "editor.css", "compare.css", "narrow.js"):
+        assert client.get(f"/static/{name}").status_code == 200
+    assert "MIT" in client.get("/static/yasqe-LICENSE.txt").text
