@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from starlette.testclient import TestClient
 
 import trails
+from trails.history.lookup.forest import ForestNode, Twig
 from trails.serve.app import create_app
+from trails.serve.console.forest_page import place_lanes
 
 
 @pytest.fixture
@@ -262,3 +264,42 @@ def test_a_search_leads_to_the_turn(store: trails.Repository, client: TestClient
     assert "/session?id=trip&amp;turn=3#turn-3" in page
     assert "<mark>RJX</mark>" in page
     assert "No turn holds this." in client.get("/search?text=zzz").text
+
+
+def test_the_forest_has_a_lane_for_each_session_and_a_list_of_the_same(
+    store: trails.Repository, client: TestClient
+) -> None:
+    make_trip(store)
+    lanes = client.get("/forest/lanes").json()
+    assert lanes["id"] == ["trip", "by-bus"]
+    assert lanes["origin"] == [-1, 0]
+    assert (lanes["start"], lanes["end"]) == ([0, 2], [6, 3])
+    assert lanes["kind"] == ["root", "fork"]
+    assert client.get("/forest/lanes?id=by-bus").json() == lanes | {"chosen": "by-bus"}
+    page = client.get("/forest?as=list").text
+    assert page.count('<li class="depth-') == 2
+    assert "1 tree, 2 sessions" in page
+
+
+def test_the_forest_is_shown_where_nothing_is_stored_and_where_a_parent_is_gone(
+    store: trails.Repository, client: TestClient
+) -> None:
+    assert client.get("/forest/lanes").json() == {"id": []}
+    assert client.get("/forest").status_code == 200
+    make_trip(store)
+    store.delete("trip", children="detach")
+    assert client.get("/forest/lanes").json()["id"] == ["by-bus"]
+
+
+def test_a_spawned_session_hangs_on_its_spawner() -> None:
+    nodes = [ForestNode("main", own_turns=5), ForestNode("helper", spawner="main", own_turns=3)]
+    layout = place_lanes([Twig(nodes[0]), Twig(nodes[1], 1)]).layout
+    assert [(lane.stem.id, lane.origin, lane.stem.start) for lane in layout.lanes] == [
+        ("main", None, 0),
+        ("helper", 0, 0),
+    ]
+
+
+def test_a_lineage_in_a_circle_is_drawn_all_the_same() -> None:
+    nodes = [ForestNode("a", parent="b", forked_at=1), ForestNode("b", parent="a", forked_at=1)]
+    assert len(place_lanes([Twig(node) for node in nodes]).layout.lanes) == 2

@@ -211,7 +211,7 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
     lines = [line.split() for line in commands_in(GUIDE["command-line"])]
     typed = {words[1] for words in lines} | {" ".join(words[1:3]) for words in lines if len(words) > 2}
     # There is no run in that store, no server, and no client of `mcp`.
-    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook", "mcp", "serve"}
+    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook", "mcp", "serve", "ui"}
 
 
 # --- the graph

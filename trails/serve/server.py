@@ -7,14 +7,14 @@ import logging
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from trails.serve.app import create_app
-from trails.serve.service import Settings
+from trails.serve.service import Service, Settings
 from trails.session.repository import Repository
 
 _HEAD_BYTES: Final = 64 << 10
@@ -32,6 +32,21 @@ def run_server(
 
     `is_ready` is called with the address once requests are taken.
     """
+    run_until_signal(make_server(store, settings, is_ready))
+
+
+def run_until_signal(server: Server) -> None:
+    """Run a server until SIGTERM or SIGINT comes."""
+    before = {each: signal.signal(each, _take_note) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:  # once it has stopped, uvicorn raises the signal again: the store is still to be closed
+        server.run()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def make_server(store: Repository, settings: Settings, is_ready: Callable[[str], None]) -> Server:
+    """Return a server of a store that is still to be run; `is_ready` is as for `run_server`."""
     config = uvicorn.Config(
         create_app(store, settings),
         host=settings.host,
@@ -50,20 +65,16 @@ def run_server(
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
-    server = _Server(config, is_ready)
-    before = {each: signal.signal(each, _take_note) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:  # once it has stopped, uvicorn raises the signal again: the store is still to be closed
-        server.run()
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    return Server(config, is_ready)
 
 
 def _take_note(number: int, frame: FrameType | None) -> None:
     logging.getLogger("trails.serve").debug("signal %s while stopped", number)
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
+    """A server that tells its address, and lets go of those who follow events when it stops."""
+
     def __init__(self, config: uvicorn.Config, is_ready: Callable[[str], None]) -> None:
         super().__init__(config)
         self._is_ready = is_ready
@@ -77,9 +88,19 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Have those who follow events let go, who would wait for ever."""
-        app: Any = self.config.app
-        app.state.service.begin_stop()
+        self.service.begin_stop()
         super().handle_exit(sig, frame)
+
+    @property
+    def service(self) -> Service:
+        """What it serves."""
+        app: Any = self.config.app
+        return cast("Service", app.state.service)
+
+    def stop(self) -> None:
+        """Have it end as a signal does. From any thread."""
+        self.service.begin_stop()
+        self.should_exit = True
 
 
 class _Connection(HttpToolsProtocol):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -41,6 +42,7 @@ from trails.rows.usage_sums import By
 from trails.session import maintenance, presentation, scoring
 from trails.session.batch import Batch
 from trails.session.checkout import Checkout
+from trails.session.console import Console
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.refs import Refs
@@ -103,6 +105,7 @@ class Repository(Handle, public=True):
         self.reader = self.workspace.reader
         self.limits = limits
         """What a query in SPARQL may take where it does not say so itself."""
+        self._console: Console | None = None
         try:
             transaction.refuse_half_copied(store)
             if self.read_only:
@@ -149,6 +152,8 @@ class Repository(Handle, public=True):
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
+        if self._console is not None:
+            self._console.close()
         self.workspace.close()
 
     @property
@@ -1024,6 +1029,26 @@ class Repository(Handle, public=True):
         if session is None:
             return rdflib_view.dataset_view(self.store)
         return rdflib_view.graph_view(self.store, iris.session(self.resolve(session)))
+
+    def ui(self) -> Console:
+        """Serve the console of this store on a thread, and return it: a notebook shows it as a link to open in a browser.
+
+        It listens on a free port of this machine, and signs in whoever opens its link, which works once. It ends with the
+        store, or with its own `close`. A second call returns the same console. Needs the extra `serve`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     console = store.ui()
+        ...     console.address.startswith("http://127.0.0.1:")
+        True
+        """
+        if self._console is None or self._console.is_closed:
+            try:
+                started = import_module("trails.serve.ui").start_console(self)
+            except ModuleNotFoundError as error:
+                raise InvalidInput('what the console needs is not installed: pip install "trails[serve]"') from error
+            self._console = Console(*started)
+        return self._console
 
     # --- erasure
 

@@ -102,10 +102,12 @@ def _read(view: Repository, name: str | None) -> tuple[list[Twig], str | None]:
 async def forest_page(request: Request) -> Response:
     """Show the forest, all of it or the tree of a session, as a picture or as a list."""
     view, name = await view_of(request), request.query_params.get("id") or None
-    twigs, chosen = await service_of(request).run(_read, view, name)
-    start = index_of(request, "start") or 0
-    is_list = request.query_params.get("as") == "list"
-    values = {
+    is_list, start = request.query_params.get("as") == "list", index_of(request, "start") or 0
+    if is_list:
+        twigs, chosen = await service_of(request).run(_read, view, name)
+    else:  # the script that draws it reads it
+        twigs, chosen = [], None if name is None else await service_of(request).run(view.resolve, name)
+    values: dict[str, Any] = {
         "chosen": chosen,
         "count_of": len(twigs),
         "tops": sum(twig.depth == 0 for twig in twigs),

@@ -10,6 +10,9 @@
   const total = lanes.id.length;
   if (!total) { told.textContent = "There are no sessions yet."; box.hidden = true; return; }
 
+  const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  document.getElementById("forest-size").textContent = `${counted(lanes.origin.filter((origin) => origin < 0).length, "tree")}, ${counted(total, "session")}`;
+
   const HEAD = 26, LEFT = 18, NAMES = 210, FULL = 24, READABLE = 13;
   const view = { row: FULL, across: 1, top: 0, left: 0 };
   let chosen = lanes.chosen === null ? -1 : lanes.id.indexOf(lanes.chosen);
@@ -65,7 +68,8 @@
         const linked = node("a", { href: link(lane), tabindex: "-1", class: lane === chosen ? "chosen" : "" });
         linked.append(node("title", {}, `${lanes.id[lane]}: turns ${lanes.start[lane]} to ${lanes.end[lane]}, ${lanes.kind[lane]}`));
         linked.append(node("circle", { cx: end.toFixed(1), cy: at.toFixed(1), r: 3.5, class: lanes.kind[lane] }));
-        linked.append(node("text", { x: (Math.max(end, LEFT) + 9).toFixed(1), y: (at + 4).toFixed(1) }, `${name(lane).slice(0, 60)}  ${lanes.end[lane]}`));
+        linked.append(node("text", { x: (Math.max(end, LEFT) + 9).toFixed(1), y: (at + 4).toFixed(1) }, name(lane).slice(0, 60)));
+        linked.lastChild.append(node("tspan", { class: "turns", dx: 7 }, lanes.end[lane]));
         drawn.push(linked);
       }
     }

@@ -1,0 +1,34 @@
+"""The command that opens a store's console in the browser: ui."""
+
+from __future__ import annotations
+
+import webbrowser
+
+import click
+
+from trails.cli import options as cli
+from trails.errors import InvalidInput
+
+
+@cli.command("ui", json=False, by=True)
+@click.argument("place", metavar="[STORE]", required=False)
+@cli.option("--no-browser", "Print the address alone; open nothing.")
+@cli.option("-p --port PORT", "At which port; default a free one.", type=click.IntRange(0, 65_535), default=0)
+def ui(*, place: str | None, no_browser: bool, port: int) -> None:
+    """Open a store's console in the browser.
+
+    STORE is a folder or an address in PostgreSQL, by default that of --store or TRAILS_STORE. The console is served to this
+    machine alone, until Ctrl-C. The address that is printed signs in once, within five minutes.
+    """
+    try:
+        from trails.serve.ui import run_console
+    except ModuleNotFoundError as error:
+        raise InvalidInput('what the console needs is not installed: pip install "trails[serve]"') from error
+
+    def show(link: str) -> None:
+        click.echo(link)
+        if not no_browser and not webbrowser.open(link):
+            cli.note("no browser could be started: open the address above")
+
+    with cli.open_at(place) if place else cli.open_store() as store:
+        run_console(store, port, show)
