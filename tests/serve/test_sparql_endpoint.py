@@ -18,6 +18,7 @@ import pyoxigraph as ox
 import pytest
 from pyoxigraph import NamedNode, Quad
 
+import trails
 from trails import Repository
 from trails.rdf import query_files
 from trails.store.contract import Change
@@ -114,7 +115,7 @@ def _w3c_requests(folder: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
                 one(each, f"{HT}fieldName").value: one(each, f"{HT}fieldValue").value for each in listed(headers)
             },
             "status": {
-                quad.object.value[-3]
+                str(quad.object)[-4]  # <...StatusCode2xx>
                 for quad in store.quads_for_pattern(response, NamedNode(f"{MF}expectedStatus"), None)
             },
             "boolean": one(response, f"{MF}expectedBoolean"),
@@ -393,6 +394,58 @@ def test_a_client_may_ask_for_less_time_than_the_server_allows_and_never_for_mor
         for given, allowed in (("0.2", 0.2), ("60", 0.4)):
             response = ask(client, SLOW, timeout=given)
             assert (response.status_code, response.json()["allowed"]) == (503, allowed)
+
+
+# --- what a caller may see
+
+OF_BOB = "the plan that is nobody else's"
+THERE = "urn:trails:session:of-bob"
+NAMING = [
+    "SELECT * { ?s ?p ?o }",
+    "SELECT * { GRAPH ?g { ?s ?p ?o } }",
+    f"SELECT * {{ GRAPH <{THERE}> {{ ?s ?p ?o }} }}",
+    f"SELECT * FROM <{THERE}> {{ ?s ?p ?o }}",  # noqa: S608 - it is SPARQL
+    f"SELECT * FROM NAMED <{THERE}> {{ GRAPH ?g {{ ?s ?p ?o }} }}",  # noqa: S608
+    f"SELECT * {{ ?s ?p ?o FILTER EXISTS {{ GRAPH <{THERE}> {{ ?s ?p ?o }} }} }}",
+    f"SELECT * {{ <{THERE}> (!rdf:nil|^!rdf:nil)* ?o . ?o ?p ?q }}",
+    "SELECT ?o { { SELECT ?o { GRAPH ?g { ?s prov:value ?o } } } MINUS { ?x ?y ?o FILTER(?o = 1) } }",
+    f"DESCRIBE <{THERE}>",
+    f"CONSTRUCT {{ ?s ?p ?o }} FROM <{THERE}> WHERE {{ ?s ?p ?o }}",
+]
+
+
+def test_nothing_outside_of_the_view_is_shown_by_any_name(tmp_path: Path) -> None:
+    tokens = pytest.importorskip("trails.serve.tokens")
+    with trails.open(tmp_path / "store", create=True) as store:
+        for name in ("alice", "bob"):
+            session = store.create(id=f"of-{name}", principal=name)
+            session.append("user", OF_BOB if name == "bob" else "Hello")
+            session.persist()
+        kept = tokens.TokenFile(tmp_path / "store" / tokens.NAME)
+        headers = {
+            who: {"Authorization": f"Bearer {kept.make(who, who, role)[1]}", "Accept": "*/*"}
+            for who, role in (("alice", "reader"), ("eve", "auditor"))
+        }
+        hers = {"query": "SELECT ?t { ?s prov:value ?t }"}
+        with _client(store) as client:
+
+            def shown(who: str) -> list[bool]:
+                """Tell of each request whether its answer shows what bob wrote, or that he was there."""
+                asked = [("/sparql", {"query": query}) for query in NAMING]
+                asked += [("/sparql", hers | {f"{kind}-graph-uri": THERE}) for kind in ("default", "named")]
+                asked += [("/graphs", {"graph": THERE}), ("/graphs", {"default": ""})]
+                asked += [("/queries/metadata", {"session": "of-bob"}), ("/queries/forest", {})]
+                given = [client.get(path, params=parameters, headers=headers[who]) for path, parameters in asked]
+                assert all(each.status_code in (200, 400, 404) for each in given), [each.text for each in given]
+                return [OF_BOB in each.text or f"{THERE}/" in each.text for each in given if each.status_code == 200]
+
+            assert not any(shown("alice"))
+            assert sum(shown("eve")) >= 9  # the requests do find it, for one who may see it
+            rows = client.get("/sparql", params=hers, headers=headers["alice"]).json()["results"]["bindings"]
+            assert [row["t"]["value"] for row in rows] == ["Hello"]
+            figures = client.get("/sparql", headers=headers["alice"] | {"Accept": "application/n-triples"}).text
+            assert 'http://rdfs.org/ns/void#entities> "1"' in figures
+            assert client.get("/sparql", params=hers).status_code == 401
 
 
 # --- beside others

@@ -143,6 +143,9 @@ class _Endpoint:
         if request.method == "HEAD":
             found.file.close()
             return Response(headers=headers)
+        if found.size <= _PART:  # it is in memory
+            with found.file as file:
+                return Response(file.read(), headers=headers)
         return StreamingResponse(self._parts(found), headers=headers)
 
     async def _parts(self, found: Written) -> AsyncIterator[bytes]:
