@@ -251,7 +251,10 @@ def test_a_writer_makes_sessions_for_nobody_else(store: trails.Repository, kept:
     _, own = kept.make("one", "alice", "writer")
     _, every = kept.make("two", "alice", "writer", is_for_all=True)
     client = client_of(store)
-    ask = lambda secret, **params: client.get("/test/may/write", headers=bearer(secret), params=params)  # noqa: E731
+
+    def ask(secret: str, **params: str) -> Any:
+        return client.get("/test/may/write", headers=bearer(secret), params=params)
+
     assert ask(own).json() == ask(own, principal="alice").json() == {"for": "alice"}
     assert ask(own, principal="bob").status_code == 403
     assert ask(every, principal="bob").json() == {"for": "bob"}
@@ -506,7 +509,7 @@ class _LocalIssuer:
         self.asked.append(path)
         if path == "/.well-known/openid-configuration":
             return {"issuer": self.address, "jwks_uri": f"{self.address}/keys"}
-        to_jwk = jwt.algorithms.ECAlgorithm.to_jwk
+        to_jwk: Any = jwt.algorithms.ECAlgorithm.to_jwk
         return {
             "keys": [
                 json.loads(to_jwk(key.public_key())) | {"kid": name, "use": "sig"} for name, key in self.keys.items()

@@ -77,6 +77,12 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
             """),
         },
     },
+    "Serve": {
+        "token": {
+            "": "Tokens with which a server of the store is called.",
+            **_places("make=tokens.make_token list=tokens.list_tokens revoke=tokens.revoke_token"),
+        },
+    },
     "Keep safe": {
         **_places("doctor=store.check_machine"),
         "store": {
