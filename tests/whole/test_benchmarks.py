@@ -42,6 +42,7 @@ RESULTS_OF = {
     "readers": ["readers"],
     "scale": [f"scale {what}" for what in SCALE],
     "event-loop": ["event-loop"],
+    "serve": [f"serve {what}" for what in ("last", "append", "beside queries", "hostile", "pages")],
     "startup": ["startup"],
     "diff": ["diff tails plain", "diff tails agent-like", "diff"],
     "tree": ["tree"],
@@ -68,6 +69,8 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """A scenario's name and the report of a tiny run of it alone, after a trip through JSON."""
     if request.param == "postgres":
         clusters.check_there()
+    if request.param == "serve":
+        pytest.importorskip("uvicorn")
     if request.param == "mirror":
         sparql_servers.check_there("oxigraph", sparql_servers.OXIGRAPH_MISSING)
     report = benchmarks.run("tiny", only=[request.param], seed=7, folder=tmp_path_factory.mktemp("bench"))
