@@ -390,3 +390,119 @@ def test_the_parts_of_the_editor_come_with_their_licence(client: TestClient) -> 
     for name in ("yasqe.min.js", "yasqe.min.css", "editor.js", "editor.css", "compare.css", "narrow.js"):
         assert client.get(f"/static/{name}").status_code == 200
     assert "MIT" in client.get("/static/yasqe-LICENSE.txt").text
+
+
+# --- what is done from a page
+
+
+def _forms(page: str) -> set[str]:
+    return {attributes["action"] or "" for tag, attributes in _Markup(page).tags if tag == "form"}
+
+
+def test_a_turn_is_forked_tagged_noted_and_scored_by_forms(client: TestClient, store: trails.Repository) -> None:
+    assert {"/actions/fork", "/actions/tag", "/actions/note", "/actions/score"} <= _forms(
+        client.get("/actions", params={"id": "plan", "turn": "0"}).text
+    )
+    target = {"session": "plan", "turn": "0"}
+    for name, fields in (
+        ("tag", {"name": "begin"}),
+        ("note", {"text": HOSTILE}),
+        ("score", {"name": "clear", "value": "0.5", "reason": "short"}),
+    ):
+        answer = client.post(f"/actions/{name}", data=target | fields, follow_redirects=False)
+        assert answer.status_code == 303, answer.text
+        assert answer.headers["location"] == "/session?id=plan&turn=0#turn-0"
+    forked = client.post("/actions/fork", data=target | {"label": "anew"}, follow_redirects=False)
+    fork = store.load("anew")
+    assert forked.headers["location"] == f"/session?id={fork.id.replace('~', '%7E')}".replace("%7E", "~")
+    assert (fork.parent_session_id, fork.forked_at_index, len(fork)) == ("plan", 1, 1)
+    assert (store.tags.get("begin").session_id, store.tags.get("begin").length) == ("plan", 1)
+    assert [note.text for note in store.notes.list("plan", 0)] == [HOSTILE]
+    assert [(score.name, score.value, score.reason) for score in store.scores(("plan", 0))] == [("clear", 0.5, "short")]
+    _assert_inert(client.get("/session", params={"id": "plan"}).text)
+
+
+def test_a_session_is_labelled_forked_tagged_and_scored_by_forms(client: TestClient, store: trails.Repository) -> None:
+    with store.session("odd/id?x=1&y#3") as odd:
+        odd.append("user", "Go")
+    target = {"session": odd.id}
+    for name, fields in (
+        ("label", {"label": "an odd one"}),
+        ("tag", {"name": "v1"}),
+        ("score", {"name": "ok", "value": "true"}),
+        ("fork", {}),
+    ):
+        answer = client.post(f"/actions/{name}", data=target | fields, follow_redirects=False)
+        assert answer.status_code == 303, (name, answer.text)
+    assert store.record(odd.id).label == "an odd one"
+    assert store.tags.get("v1").length == 1
+    assert [score.value for score in store.scores(odd.id)] == [True]
+    assert len(store.branches(odd.id)) == 1
+    client.post("/actions/label", data=target | {"label": ""})
+    assert store.record(odd.id).label is None
+
+
+def test_what_a_form_lacks_is_told_and_nothing_is_done(client: TestClient, store: trails.Repository) -> None:
+    lines = len(store.store.log.lines())
+    for name, fields in (
+        ("note", {"session": "plan", "turn": "0", "text": "  "}),
+        ("note", {"session": "plan", "text": "no turn"}),
+        ("note", {"session": "plan", "turn": "99", "text": "no such turn"}),
+        ("tag", {"session": "plan", "turn": "x", "name": "t"}),
+        ("score", {"session": "plan", "name": "a", "value": ""}),
+        ("fork", {"turn": "0"}),
+        ("fork", {"session": HOSTILE}),
+        ("fork", {"session": "plan", "turn": "99"}),
+    ):
+        answer = client.post(f"/actions/{name}", data=fields)
+        assert 400 <= answer.status_code < 500, (name, fields)
+        _assert_inert(answer.text)
+        part = client.post(f"/actions/{name}", data=fields, headers={"HX-Request": "true"})
+        assert part.status_code == answer.status_code
+        assert 'role="alert"' in part.text
+        _assert_inert(part.text)
+    assert len(store.store.log.lines()) == lines
+
+
+def test_a_script_gets_what_was_done_as_a_part_of_the_page(client: TestClient) -> None:
+    data = {"session": "plan", "turn": "0", "text": "<b>note</b>"}
+    part = client.post("/actions/note", data=data, headers={"HX-Request": "true"})
+    assert part.status_code == 200
+    assert "<html" not in part.text
+    assert "the note is on record" in part.text
+
+
+def test_a_redaction_says_what_it_takes_and_is_done_once_it_is_confirmed(
+    client: TestClient, store: trails.Repository
+) -> None:
+    with store.session("plan") as plan:
+        plan.append("user", HOSTILE)
+    fork = store.load("plan").fork(id="heir")
+    fork.persist()
+    store.notes.add("plan", 2, "about it", by="bob")
+    page = client.get("/actions/redact", params={"id": "plan", "turn": "2"})
+    assert "1 other session" in _Markup(page.text).text
+    assert "heir" in page.text
+    _assert_inert(page.text)
+    target = {"session": "plan", "turn": "2", "reason": "asked for"}
+    for confirm in ({}, {"confirm": store.load("plan")[1].digest}):
+        assert client.post("/actions/redact", data=target | confirm).status_code >= 400
+        assert not store.load("plan")[2].redacted
+    done = client.post("/actions/redact", data=target | {"confirm": store.load("plan")[2].digest})
+    assert done.status_code == 200
+    assert store.load("plan")[2].redacted
+    assert store.load("heir")[2].redacted
+    assert not store.load("plan")[1].redacted
+    assert store.notes.list("plan", 2)[0].id in done.text
+    assert "alert(1)" not in client.get("/session", params={"id": "plan"}).text
+
+
+def test_nothing_is_done_by_a_link_or_by_a_form_of_another_site(client: TestClient, store: trails.Repository) -> None:
+    lines = len(store.store.log.lines())
+    target = {"session": "plan", "turn": "0", "label": "x", "name": "x", "text": "x", "value": "1", "confirm": ""}
+    for name in ("fork", "label", "tag", "note", "score", "redact"):
+        client.get(f"/actions/{name}", params=target)
+        answer = client.post(f"/actions/{name}", data=target, headers={"Origin": "https://elsewhere.example"})
+        assert answer.status_code == 403, name
+    assert len(store.store.log.lines()) == lines
+    assert not store.load("plan")[0].redacted

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -27,7 +26,7 @@ from trails.serve.access import Forbidden, require, view_of
 from trails.serve.console.rendering import address, download, page, route, session_address
 from trails.serve.service import Service, service_of
 from trails.serve.sparql.turnstile import Turnstile
-from trails.store.contract import Solutions, Triples
+from trails.store.contract import Result, Solutions, Triples
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -247,7 +246,11 @@ class _Questions:
     ) -> dict[str, Any]:
         values = await self._service.run(_values, view, form)
         seconds = self._service.settings.query_timeout
-        ask = partial(view.query, query.name, timeout=seconds, max_rows=MOST_ROWS, **values)
+
+        def ask(on_begin: Callable[[], object]) -> Result:
+            on_begin()
+            return view.query(query.name, timeout=seconds, max_rows=MOST_ROWS, **values)
+
         found = await self._turnstile.run(request, ask)
         assert isinstance(found, Solutions | Triples)  # noqa: S101 - no query of the catalogue is an ASK
         table = await self._service.run(found.table)

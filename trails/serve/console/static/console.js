@@ -32,3 +32,8 @@ addEventListener("htmx:afterSwap", (event) => {
   for (const row of document.querySelectorAll("[data-live] tr[data-state]"))
     if (states.get(row.id) !== row.dataset.state) row.classList.add("row-new");
 });
+
+// What a form could not do is told beside it.
+addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.xhr.status >= 400 && event.detail.target.matches(".outcome")) event.detail.shouldSwap = true;
+});
