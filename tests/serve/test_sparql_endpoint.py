@@ -32,6 +32,7 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from trails.serve.app import create_app  # noqa: E402
 from trails.serve.service import Settings  # noqa: E402
+from trails.serve.sparql import outbox  # noqa: E402
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -490,10 +491,12 @@ class _Served:
             clients.append(socket.create_connection(self.address))
             line = f"GET /sparql?{urlencode({'query': query})} HTTP/1.1"
             clients[-1].sendall(f"{line}\r\nHost: localhost\r\n\r\n".encode())
-        assert _until(lambda: _busy() >= before + len(queries))
-        yield
-        for client in clients:
-            client.close()
+        try:
+            assert _until(lambda: _busy() >= before + len(queries))
+            yield
+        finally:
+            for client in clients:
+                client.close()
 
 
 def _busy() -> int:
@@ -545,6 +548,34 @@ def test_a_long_query_too_many_is_ended_so_that_short_ones_have_a_place(memory: 
         refused = server.ask(SLOW)
         assert (refused.status_code, refused.json()["title"]) == (503, "Busy")
         assert _busy() == 1
+
+
+LONG = "SELECT ?x ?y { VALUES ?x { 1 2 3 } ?a ?b ?c . ?d ?e ?f . ?g ?h ?y }"
+"""An answer of some megabytes."""
+
+
+def test_a_long_answer_comes_whole(memory: Repository) -> None:
+    with _Served(_filled(memory)) as server:
+        response = server.ask(LONG)
+        triples = len(memory.store)
+        assert len(response.json()["results"]["bindings"]) == 3 * triples**3
+        assert len(response.content) > 1 << 20
+
+
+def test_answers_that_nobody_reads_are_bounded_and_given_up(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "PATIENCE", 1.5)
+    with _Served(_filled(memory), query_max_held=16 << 20) as server:
+        size = len(server.ask(LONG).content)
+        assert 8 << 20 < size < 16 << 20
+        with server.asked(LONG):
+            assert _until(lambda: _busy() == 0)
+            time.sleep(0.1)  # until it is being sent
+            refused = server.ask(LONG)
+            assert (refused.status_code, refused.json()["title"]) == (503, "Busy")
+            assert "query_max_held" in refused.json()["detail"]
+            assert _until(lambda: server.ask(LONG).status_code == 200)
 
 
 # --- clients that others wrote

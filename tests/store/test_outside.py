@@ -185,6 +185,21 @@ def _asked_beside(ask: Callable[[], object]) -> tuple[threading.Thread, list[Bas
     return thread, errors
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_a_long_query_lets_others_have_the_processor_first(memory: Repository) -> None:
+    thread, _ = _asked_beside(lambda: filled(memory).ask(ENDLESS, timeout=1.5))
+    (process,) = query_pool._pool._busy
+    threads = Path(f"/proc/{process.process.pid}/task")
+
+    def priorities() -> set[int]:
+        return {os.getpriority(os.PRIO_PROCESS, int(each.name)) for each in threads.iterdir()}
+
+    assert priorities() == {0}
+    time.sleep(1.2)
+    assert priorities() == {0, 10}  # the thread that answers, and the one that waits for the next query
+    thread.join()
+
+
 @pytest.mark.parametrize("ending", ["close", "vacuum", "redact"])
 def test_a_query_under_way_holds_nobody_up_and_whoever_asked_is_told(tmp_path: Path, ending: str) -> None:
     with filled(trails.open(tmp_path / "s", create=True)) as store:

@@ -65,6 +65,8 @@ class Settings:
     """Queries that run at the same time; one place of them is for queries of up to a second."""
     query_wait: float = 5.0
     """Seconds that a query waits for others to end."""
+    query_max_held: int = 1 << 30
+    """Bytes of all answers together that their clients have not read yet."""
 
 
 class Service:

@@ -27,6 +27,8 @@ _MIB = 1 << 20
 @cli.option("--query-timeout SECONDS", "What a query may take.", type=click.FloatRange(0.1, 3600), default=30.0)
 @cli.option("--query-max-rows N", "Rows of an answer, at most.", type=click.IntRange(1), default=1_000_000)
 @cli.option("--query-memory MIB", "Memory of a query, at most.", type=click.IntRange(16, 65_536), default=256)
+@cli.option("--query-max-bytes N", "Bytes of an answer, at most.", type=click.IntRange(1024), default=256 * _MIB)
+@cli.option("--query-workers N", "Queries at a time; others wait.", type=click.IntRange(1, 256), default=4)
 @cli.option("--quiet", "Print no access log.")
 def serve(
     *,
@@ -44,6 +46,8 @@ def serve(
     query_timeout: float,
     query_max_rows: int,
     query_memory: int,
+    query_max_bytes: int,
+    query_workers: int,
     quiet: bool,
 ) -> None:
     """Serve a store over HTTP: an API, a SPARQL endpoint, and a console for people.
@@ -75,6 +79,8 @@ def serve(
         query_timeout=query_timeout,
         query_max_rows=query_max_rows,
         query_memory=query_memory,
+        query_max_bytes=query_max_bytes,
+        query_workers=query_workers,
         has_access_log=not quiet,
     )
     store = cli.open_at(place, create=create) if place else cli.open_store(create=create)

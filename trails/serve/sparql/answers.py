@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from trails.errors import QueryEnded, QueryTimeout, QueryTooLarge
 from trails.rdf import query_files
@@ -16,7 +16,7 @@ from trails.store.queries.query_pool import Answer, QueryLimits
 from trails.store.queries.user_queries import Graphs
 from trails.store.queries.written_answers import Formats
 
-_IN_MEMORY = 1 << 20
+IN_MEMORY: Final = 1 << 18
 """Bytes of an answer that are kept in memory; a longer one is kept in a file without a name."""
 
 
@@ -67,7 +67,7 @@ def written(view: Repository, question: Question, settings: Settings, on_begin: 
     Raises `LimitExceeded`, and what is wrong with the query.
     """
     limits = limits_of(settings, question.seconds)
-    file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed once it was sent
+    file: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - it is closed once it was sent
     try:
         answer = user_queries.written(
             view.store,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from trails.errors import InvalidInput, QueryEnded, TrailsError
@@ -18,8 +18,9 @@ from trails.serve import problems
 from trails.serve.access import require, view_of
 from trails.serve.service import Service
 from trails.serve.sparql import answers, description, negotiation, protocol
-from trails.serve.sparql.answers import LimitExceeded, Question, TimeExceeded, Written
+from trails.serve.sparql.answers import IN_MEMORY, LimitExceeded, Question, TimeExceeded, Written
 from trails.serve.sparql.negotiation import ROWS, TRIPLES
+from trails.serve.sparql.outbox import Outbox
 from trails.serve.sparql.turnstile import Busy, Gone, Turnstile
 from trails.store.queries.query_pool import NoProcess
 from trails.store.queries.written_answers import Formats
@@ -34,7 +35,6 @@ _ALL_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS
 _READ_ONLY: Final = (
     "graphs are only read here: the log of the store is the truth, and sessions are written through the API"
 )
-_PART: Final = 1 << 18
 _RETRY: Final = {"Retry-After": "2"}
 _FIGURES_PATIENCE: Final = 2.0
 """Seconds for the figures of the service description, which goes without them where they take longer."""
@@ -57,6 +57,7 @@ class _Endpoint:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._turnstile = Turnstile(service)
+        self._outbox = Outbox(service)
 
     async def sparql(self, request: Request) -> Response:
         """Answer a query; without one, describe the endpoint."""
@@ -143,15 +144,10 @@ class _Endpoint:
         if request.method == "HEAD":
             found.file.close()
             return Response(headers=headers)
-        if found.size <= _PART:  # it is in memory
+        if found.size <= IN_MEMORY:
             with found.file as file:
                 return Response(file.read(), headers=headers)
-        return StreamingResponse(self._parts(found), headers=headers)
-
-    async def _parts(self, found: Written) -> AsyncIterator[bytes]:
-        with found.file as file:
-            while part := await self._service.run(file.read, _PART):
-                yield part
+        return self._outbox.response(found, headers)
 
 
 def _answering(handler: Handler, *methods: str, refusal: str = "") -> Handler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
@@ -12,7 +12,10 @@ import anyio.from_thread
 
 from trails.errors import QueryEnded, TrailsError
 from trails.rdf import query_guard
+from trails.serve.access import caller_of
 from trails.serve.service import Service
+from trails.serve.sparql.places import Places
+from trails.store.queries import query_pool
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 LONG: Final = 1.0
 """Seconds after which a query is a long one. One place is never held longer than that."""
+
+
+_OTHERS: Final = 2
+"""Queries at a time of other parts of the server, which these places are not for."""
 
 
 class Busy(TrailsError):
@@ -36,7 +43,8 @@ class Turnstile:
     def __init__(self, service: Service) -> None:
         """Have as many places as the settings say."""
         self._service = service
-        self._places = anyio.Semaphore(service.settings.query_workers)
+        query_pool.allow(service.settings.query_workers + _OTHERS)
+        self._places = Places(service.settings.query_workers)
         self._long = anyio.Semaphore(max(1, service.settings.query_workers - 1))
 
     async def run(self, request: Request, ask: Callable[[Callable[[], object]], _Result]) -> _Result:
@@ -53,7 +61,7 @@ class Turnstile:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run.watch, request, tasks.cancel_scope)
                 try:
-                    async with self._place():
+                    async with self._place(caller_of(request).principal):
                         tasks.start_soon(run.become_long, self._long)
                         outcome.append(await self._service.run(run.call, ask))
                 except TrailsError as error:  # within: a group of tasks would wrap it
@@ -69,19 +77,17 @@ class Turnstile:
         raise _crowded() if run.is_crowded and isinstance(failure, QueryEnded) else failure or Gone("the server stops")
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _place(self, who: str | None) -> AsyncIterator[None]:
         patience = self._service.settings.query_wait
-        with anyio.move_on_after(patience) as waiting:
-            await self._places.acquire()
-        if waiting.cancelled_caught:
-            raise Busy(
-                f"{self._service.settings.query_workers} queries run already, and none of them ended within "
-                f"{patience:g} seconds (query_workers, query_wait): ask again later"
-            )
-        try:
+        async with AsyncExitStack() as held:
+            with anyio.move_on_after(patience) as waiting:
+                await held.enter_async_context(self._places.place(who))
+            if waiting.cancelled_caught:
+                raise Busy(
+                    f"{self._service.settings.query_workers} queries run already, and none of them ended within "
+                    f"{patience:g} seconds (query_workers, query_wait): ask again later"
+                )
             yield
-        finally:
-            self._places.release()
 
 
 def _crowded() -> Busy:

@@ -97,12 +97,15 @@ NO_LIMITS: Final = QueryLimits()
 
 
 MOST: Final = 4
-"""Queries at a time; the next one waits."""
+"""Queries at a time, where nobody allows more; the next one waits."""
 _START: Final = "from trails.store.queries.query_worker import serve; serve()"
 _OPENING: Final = 600.0
 """Seconds after which a process that does not open what it is given is given up."""
 _LOOK: Final = 0.05
 """Seconds after which whoever waits looks whether anybody still wants the answer."""
+_STANDS_BACK: Final = 1.0
+"""Seconds after which a query lets others have the processor first."""
+_NICE: Final = 10
 _BLOATED: Final = 24 << 20
 """Bytes that a process may have kept of a query, until it is ended for that."""
 _PART: Final = 1 << 16
@@ -146,6 +149,8 @@ class _Process:
         """The bytes of memory that it took once its source was open."""
         self.ended: TrailsError | None = None
         """Why it was ended, if somebody did."""
+        self._long_from = math.inf
+        """When its query will be a long one, by the clock."""
         try:
             self.process = workers.started(_START)
         except workers.WorkersFailed as error:
@@ -159,6 +164,7 @@ class _Process:
 
     def send(self, request: Request) -> None:
         """Give it a request; raise OSError where it is gone."""
+        self._long_from = time.monotonic() + _STANDS_BACK if "text" in request else math.inf
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self._given.write(_SIZE.pack(len(data)) + data)
         self._given.flush()
@@ -183,9 +189,12 @@ class _Process:
                     data = bytes(memoryview(self._unread)[FRAME.size : size])
                     del self._unread[:size]
                     return kind, data
-            patience = deadline - time.monotonic()
+            now = time.monotonic()
+            patience = deadline - now
             if patience <= 0:
                 raise QueryTimeout("")
+            if now > self._long_from:
+                self._stand_back()
             if left is not None and left.is_set():
                 raise QueryEnded("nobody waits for the query any more")
             if self._poll.poll(min(patience, _LOOK) * 1000):
@@ -193,6 +202,14 @@ class _Process:
                 if not part:
                     return None
                 self._unread += part
+
+    def _stand_back(self) -> None:
+        """Have a long query take the processor only where nobody else wants it: the next one has another thread."""
+        self._long_from = math.inf
+        with suppress(OSError):  # the process may be gone, and not every system has this
+            for thread in (int(task.name) for task in Path(f"/proc/{self.process.pid}/task").iterdir()):
+                if thread != self.process.pid:
+                    os.setpriority(os.PRIO_PROCESS, thread, _NICE)
 
     def kill(self, why: TrailsError | None = None) -> None:
         """End it at once."""
@@ -253,11 +270,12 @@ class _Pool:
         self._idle: list[_Process] = []
         self._busy: dict[_Process, object] = {}
         """The owner of what each is asked of."""
+        self.most = MOST
 
     def taken(self, source: Source, deadline: float, left: threading.Event | None) -> _Process:
         """Return a process for one query: one that has its source open, if there is one."""
         with self._changed:
-            while not self._idle and len(self._busy) >= MOST:
+            while not self._idle and len(self._busy) >= self.most:
                 patience = deadline - time.monotonic()
                 if patience <= 0 or (left is not None and left.is_set()):
                     raise QueryTimeout("")
@@ -340,6 +358,11 @@ def _has(process: _Process, source: Source) -> bool:
     return held is not None and held.owner is source.owner and held.version == source.version
 
 
+def allow(count: int) -> None:
+    """Let so many queries run at a time, if that is more than may now."""
+    _pool.most = max(_pool.most, count)
+
+
 def end(owner: object, error: QueryEnded, patience: float = 0.0) -> None:
     """End the queries of a store that are not done after some seconds, with an error for who asked, and let go of it."""
     _pool.end(owner, error, patience)
@@ -400,7 +423,7 @@ class Answer:
 
     def _send(self, source: Source, request: Request) -> None:
         """Give a request to a process that has the source open; an idle one may have gone meanwhile."""
-        for _ in range(MOST + 1):
+        for _ in range(self._pool.most + 1):
             process = self._process = self._pool.taken(source, self._deadline, self._left)
             try:
                 if not _has(process, source):
