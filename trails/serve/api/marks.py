@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-from trails.errors import SessionNotFound
+from trails.errors import InvalidInput, SessionNotFound
 from trails.history.lookup import names
 from trails.serve.api import shapes
 from trails.serve.api.operations import Asked, Operation
+
+_Found = TypeVar("_Found")
 
 
 def read_scores(asked: Asked) -> dict[str, Any]:
@@ -32,8 +35,17 @@ def give_score(asked: Asked) -> dict[str, Any]:
 def remove_score(asked: Asked) -> dict[str, Any]:
     """Remove a score."""
     wanted = asked.path["score"]
-    _check_seen(asked, next((each.session_id for each in asked.view.scores(history=True) if each.id == wanted), None))
+    if not any(each.id == wanted for each in asked.view.scores(history=True)):
+        raise SessionNotFound(f"there is no score {wanted!r:.200}; GET /api/scores lists them")
     return asked.store.remove_score(wanted, by=asked.by(asked.query.by)).to_dict()
+
+
+def _there(get: Callable[[str], _Found], name: str) -> _Found:
+    """Return what the path names; raise `SessionNotFound`, which is a 404, if it is not there."""
+    try:
+        return get(name)
+    except InvalidInput as error:
+        raise SessionNotFound(error.message) from None
 
 
 def _check_seen(asked: Asked, session_id: str | None) -> None:
@@ -56,7 +68,7 @@ def add_tag(asked: Asked) -> dict[str, Any]:
 
 def remove_tag(asked: Asked) -> dict[str, Any]:
     """Remove a tag."""
-    tag = asked.view.tags.get(asked.path["tag"])
+    tag = _there(asked.view.tags.get, asked.path["tag"])
     _check_seen(asked, tag.session_id)
     return asked.store.tags.remove(tag.name, by=asked.by(asked.query.by)).to_dict()
 
@@ -90,7 +102,7 @@ def set_ref(asked: Asked) -> dict[str, Any]:
 
 def remove_ref(asked: Asked) -> dict[str, Any]:
     """Remove a ref."""
-    found = asked.view.refs.get(asked.path["ref"])
+    found = _there(asked.view.refs.get, asked.path["ref"])
     _check_seen(asked, found.session_id)
     return asked.store.refs.remove(found.name, expected=found, by=asked.by(asked.query.by)).to_dict()
 
@@ -108,7 +120,7 @@ def add_note(asked: Asked) -> dict[str, Any]:
 
 def remove_note(asked: Asked) -> dict[str, Any]:
     """Remove a note."""
-    note = asked.store.notes.get(asked.path["note"])
+    note = _there(asked.store.notes.get, asked.path["note"])
     _check_seen(asked, note.session_id)
     return asked.store.notes.remove(note.id, by=asked.by(asked.query.by)).to_dict()
 

@@ -43,6 +43,12 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Body(Shape):
+    """The shape of a body: JSON has types, so that `false` is no index and `"1"` is no number."""
+
+    model_config = ConfigDict(strict=True)
+
+
 class InvalidRequest(InvalidInput):
     """A request does not have the shape that the operation takes. `errors` says where, and what is wrong."""
 

@@ -59,14 +59,23 @@ def create_session(asked: Asked) -> Answer:
     body = asked.body
     key = idempotency_key(asked.headers)
     session_id: str | None = body.id or _id_by_key(asked, key)
+
+    def is_ours(row: SessionRecord) -> bool:
+        return row.parent_session_id is None
+
     if key is not None and session_id is not None and session_id in asked.store:
-        return _repeat(asked, session_id, key, lambda row: row.parent_session_id is None)
+        return _repeat(asked, session_id, key, is_ours)
     principal = _principal(asked, body.principal)
     if body.spawned_by is not None:
         asked.view.record(body.spawned_by)
     given = body.model_dump(include={"agent", "label", "kind", "meta", "system", "created", "spawned_by"})
-    made = asked.store.create(id=session_id, principal=principal, **given)
-    return _stored(made, asked, key)
+    try:
+        made = asked.store.create(id=session_id, principal=principal, **given)
+        return _stored(made, asked, key)
+    except InvalidInput:
+        if key is None or session_id is None or session_id not in asked.store:
+            raise
+        return _repeat(asked, session_id, key, is_ours)  # it was sent twice at once
 
 
 def fork_session(asked: Asked) -> Answer:
@@ -74,21 +83,25 @@ def fork_session(asked: Asked) -> Answer:
     body, parent_id = asked.body, asked.session
     key = idempotency_key(asked.headers)
     fork_id: str | None = body.id or _id_by_key(asked, key)
-    if key is not None and fork_id is not None and fork_id in asked.store:
-        return _repeat(
-            asked,
-            fork_id,
-            key,
-            lambda row: row.parent_session_id == parent_id and body.at in (None, row.forked_at_index),
-        )
-    parent = asked.store.load(parent_id, last=0)
     expected = expected_head(asked.headers)
+
+    def is_ours(row: SessionRecord) -> bool:
+        return row.parent_session_id == parent_id and body.at in (None, row.forked_at_index)
+
+    if key is not None and fork_id is not None and fork_id in asked.store:
+        return _repeat(asked, fork_id, key, is_ours)
+    parent = asked.store.load(parent_id, last=0)
     if expected is not None:
         check_head(parent, expected)
     given = body.model_dump(include={"agent", "label", "kind", "meta"})
     principal = None if body.principal is None else _principal(asked, body.principal)
-    made = parent.fork(body.at, id=fork_id, principal=principal, by=asked.by(body.by), **given)
-    return _stored(made, asked, key)
+    try:
+        made = parent.fork(body.at, id=fork_id, principal=principal, by=asked.by(body.by), **given)
+        return _stored(made, asked, key)
+    except InvalidInput:
+        if key is None or fork_id is None or fork_id not in asked.store:
+            raise
+        return _repeat(asked, fork_id, key, is_ours)  # it was sent twice at once
 
 
 def check_head(session: Session, expected: str) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from trails.serve.api.operations import Shape
+from trails.serve.api.operations import Body, Shape
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]")
+
+
+def _written_time(value: Any) -> Any:
+    """Refuse a number, which is no time here, although it could be read as seconds since 1970."""
+    if value is not None and not (isinstance(value, str) and _DATE.match(value)):
+        raise ValueError("a time is written 2026-05-01T12:00Z")
+    return value
+
 
 Index = Annotated[int, Field(ge=0, le=1 << 53)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(max_length=1 << 24)]
+Time = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_written_time)]
 Moment = Annotated[str, Field(min_length=1, max_length=200, description="An aware time, or a mark of the log.")]
 
 
@@ -33,23 +45,23 @@ class ListSessions(AsOf):
     label: Name | None = None
     project: Text | None = None
     meta: tuple[str, ...] = Field(default=(), description="KEY=VALUE, as often as there are keys.")
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-    active_since: AwareDatetime | None = None
-    active_until: AwareDatetime | None = None
+    since: Time | None = None
+    until: Time | None = None
+    active_since: Time | None = None
+    active_until: Time | None = None
     sort: Literal["created", "activity", "turns", "tokens"] = "created"
     order: Literal["newest", "oldest"] = "newest"
     limit: Limit = 50
     cursor: Annotated[str, Field(max_length=200)] | None = None
 
 
-class NewTurn(Shape):
+class NewTurn(Body):
     """A turn to append, as `Session.append` takes it."""
 
     role: Name
     content: str | list[Any] | dict[str, Any] | None = None
     author: Name | None = None
-    time: AwareDatetime | None = None
+    time: Time | None = None
     model: Name | None = None
     usage: dict[str, Any] | None = None
     stop_reason: Name | None = None
@@ -65,13 +77,13 @@ class NewTurn(Shape):
 Turns = Annotated[list[NewTurn], Field(max_length=10_000)]
 
 
-class AppendTurns(Shape):
+class AppendTurns(Body):
     """Turns to append, in one commit."""
 
     turns: Annotated[Turns, Field(min_length=1)]
 
 
-class NewSession(Shape):
+class NewSession(Body):
     """A session to create, with its first turns."""
 
     id: Name | None = None
@@ -81,12 +93,12 @@ class NewSession(Shape):
     kind: Name | None = None
     meta: dict[str, Any] | None = None
     system: Text | None = None
-    created: AwareDatetime | None = None
+    created: Time | None = None
     spawned_by: Name | None = None
     turns: Turns = Field(default=[])
 
 
-class NewFork(Shape):
+class NewFork(Body):
     """A fork to make, with its first turns."""
 
     id: Name | None = None
@@ -170,7 +182,7 @@ class ReadScores(AsOf):
     history: bool = False
 
 
-class NewScore(Shape):
+class NewScore(Body):
     """A score to give: `ref` is `plan`, `plan#3` or `plan#2:5`."""
 
     ref: Name
@@ -181,7 +193,7 @@ class NewScore(Shape):
     reason: Text | None = None
 
 
-class SetLabel(Shape):
+class SetLabel(Body):
     """A session's label, or null to take it away."""
 
     label: Annotated[str, Field(min_length=1, max_length=64)] | None
@@ -194,14 +206,14 @@ class OfSession(Shape):
     session: Name | None = None
 
 
-class NewTag(Shape):
+class NewTag(Body):
     """A tag to make: `ref` is `plan`, or `plan@3` for its first three turns."""
 
     ref: Name
     by: Name | None = None
 
 
-class SetRef(Shape):
+class SetRef(Body):
     """Where a ref is to be; `expected` is its place as it was read, null for no ref."""
 
     session: Name
@@ -216,7 +228,7 @@ class By(Shape):
     by: Name | None = None
 
 
-class NewNote(Shape):
+class NewNote(Body):
     """A note on a turn."""
 
     index: Index
@@ -224,7 +236,7 @@ class NewNote(Shape):
     by: Name | None = None
 
 
-class NewRedaction(Shape):
+class NewRedaction(Body):
     """The turn to redact."""
 
     index: Index
