@@ -163,3 +163,39 @@ def test_a_query_is_typed_completed_asked_and_its_errors_are_told(page: Any) -> 
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#answer [role=alert]")
     assert "not valid SPARQL" in page.inner_text("#answer")
+
+
+def test_a_turn_is_noted_and_redacted_from_its_page(page: Any, store: trails.Repository) -> None:
+    with store.session("diary") as diary:
+        diary.append("user", "a secret")
+    page.goto("/session?id=diary")
+    page.click("#turn-0 .act summary")
+    note = page.locator("#turn-0 form[action='/actions/note']")
+    note.locator("[name=text]").fill(HOSTILE)
+    note.locator("button").click()
+    page.wait_for_selector("#turn-0 .outcome .good")
+    assert [each.text for each in store.notes.list("diary", 0)] == [HOSTILE]
+    tag = page.locator("#turn-0 form[action='/actions/tag']")
+    tag.locator("[name=name]").fill("plan")
+    tag.locator("button").click()
+    page.wait_for_selector("#turn-0 .outcome [role=alert]")
+    page.click("#turn-0 a.danger")
+    page.click("button:text-is('Redact')")
+    assert "/actions/redact?" in page.url  # it asks first
+    page.check("[name=confirm]")
+    page.click("button:text-is('Redact')")
+    assert page.inner_text("h1") == "Turn 0 was redacted"
+    assert store.load("diary")[0].redacted
+
+
+def test_a_turn_is_forked_without_any_script(browser: Any, address: str, store: trails.Repository) -> None:
+    with browser.new_context(base_url=address, java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto("/actions?id=plan&turn=0")
+        page.fill("form[action='/actions/fork'] [name=label]", "by hand")
+        page.click("button:text-is('Fork')")
+        assert page.url.startswith(f"{address}/session?id=")
+        assert (store.load("by hand").parent_session_id, len(store.load("by hand"))) == ("plan", 1)
+        page.goto("/sparql-editor")
+        page.select_option("[name=format]", "csv")
+        assert page.is_visible("textarea")

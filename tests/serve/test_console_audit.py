@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pyoxigraph as ox
 from starlette.testclient import TestClient
@@ -23,9 +24,11 @@ import trails
 from trails.audit.report import report_digest
 from trails.integrity.signed_notes import new_key
 from trails.rdf import query_files
+from trails.serve import tokens
 from trails.serve.app import create_app
 from trails.serve.console.plots import strips
 from trails.serve.console.side_by_side import aligned
+from trails.serve.tokens import TokenFile
 from trails.store import Change
 
 HOSTILE = '</div><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202etxt.exe'
@@ -506,3 +509,81 @@ def test_nothing_is_done_by_a_link_or_by_a_form_of_another_site(client: TestClie
         assert answer.status_code == 403, name
     assert len(store.store.log.lines()) == lines
     assert not store.load("plan")[0].redacted
+
+
+# --- what others may see and do
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[trails.Repository, dict[str, TestClient]]]:
+    """A store of ann's and ben's sessions, and a client for each role."""
+    with trails.open(tmp_path / "store", create=True) as store:
+        for principal in ("ann", "ben"):
+            session = store.create(id=f"of-{principal}", principal=principal)
+            session.append("user", f"secret of {principal}")
+            session.fork(id=f"fork-{principal}").persist()
+            store.score(session.id, f"score-{principal}", 1, by=principal)
+        kept = TokenFile(tmp_path / "store" / tokens.NAME)
+        secrets = {
+            "reader": kept.make("reader", "ann", "reader")[1],
+            "writer": kept.make("writer", "ann", "writer")[1],
+            "auditor": kept.make("auditor", "eve", "auditor")[1],
+        }
+        app = create_app(store)
+        clients = {
+            name: TestClient(app, base_url="http://localhost", headers={"Authorization": f"Bearer {secret}"})
+            for name, secret in secrets.items()
+        }
+        yield store, clients
+
+
+def test_a_reader_finds_nothing_of_others_on_any_page(
+    served: tuple[trails.Repository, dict[str, TestClient]],
+) -> None:
+    reader = served[1]["reader"]
+    for path in (
+        "/compare", "/compare?left=of-ann&right=of-ben", "/compare?of=of-ann&of=fork-ann&of=of-ben", "/scores",
+        "/scores?format=csv", "/scores?of=of-ben", "/branches?of=of-ben", "/audit", "/audit/verify",
+        "/audit/verify?session=of-ben",
+        "/audit/questions/transcript?session=of-ben", "/audit/questions/forest?ask=1", "/audit/questions/scores?ask=1",
+        "/actions?id=of-ben", "/sparql-editor",
+    ):  # fmt: skip
+        page = reader.get(path)
+        assert page.status_code < 500, path
+        for secret in ("secret of ben", "fork-ben", "score-ben"):
+            assert secret not in page.text, (path, secret)
+        if "of-ben" not in path:
+            assert page.status_code == 200, path
+            assert "of-ben" not in page.text, path
+    assert "score-ann" in reader.get("/scores").text
+
+
+def test_only_whoever_sees_all_gets_an_audit_or_a_pack(
+    served: tuple[trails.Repository, dict[str, TestClient]],
+) -> None:
+    clients = served[1]
+    for name in ("reader", "writer"):
+        assert clients[name].post("/audit/report", data={"session": "of-ann", "output": "pack"}).status_code == 403
+        assert "Evidence pack" not in clients[name].get("/audit").text
+    pack = clients["auditor"].post("/audit/report", data={"session": "", "output": "pack"})
+    assert pack.headers["content-type"] == "application/zip"
+    assert "Evidence pack" in clients["auditor"].get("/audit").text
+
+
+def test_each_role_does_what_it_may_and_to_nothing_else(
+    served: tuple[trails.Repository, dict[str, TestClient]],
+) -> None:
+    store, clients = served
+    lines = len(store.store.log.lines())
+    own, other = {"session": "of-ann", "turn": "0"}, {"session": "of-ben", "turn": "0"}
+    fields = {"name": "x", "text": "x", "value": "1", "label": "x"}
+    for act in ("fork", "label", "tag", "note", "score"):
+        for name in ("reader", "auditor"):
+            assert clients[name].post(f"/actions/{act}", data=own | fields).status_code == 403, (act, name)
+        assert clients["writer"].post(f"/actions/{act}", data=other | fields).status_code == 404, act
+    confirm = {"confirm": store.load("of-ann")[0].digest}
+    for name in ("reader", "auditor", "writer"):
+        assert clients[name].post("/actions/redact", data=own | confirm).status_code == 403
+    assert len(store.store.log.lines()) == lines
+    assert clients["writer"].post("/actions/note", data=own | fields, follow_redirects=False).status_code == 303
+    assert [note.author for note in store.notes.list("of-ann")] == ["ann"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
+from trails.compare.session_diff import readable_blocks
 from trails.errors import InvalidInput, TrailsError
 from trails.serve.access import check_session, require, view_of
 from trails.serve.console.rendering import page, route, session_address
@@ -186,6 +187,7 @@ async def redact_page(request: Request) -> Response:
         section="sessions",
         session=session,
         turn=turn,
+        content=readable_blocks(turn),
         heirs=heirs,
         most=_MOST_HEIRS,
     )
