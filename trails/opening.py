@@ -6,7 +6,7 @@ import math
 import os
 import re
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from trails.errors import InvalidInput, TrailsError
 from trails.files import as_path
@@ -19,6 +19,9 @@ from trails.store.embedded import EmbeddedStore, ViewStore
 from trails.store.folders import absolute
 from trails.store.postgres.address import is_address
 from trails.store.queries.query_pool import QueryLimits
+from trails.store.remote.channel import HttpChannel, checked_address
+from trails.store.remote.channel import is_address as is_server
+from trails.store.remote.store import RemoteStore
 from trails.suggestions import checked
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)
@@ -45,8 +48,10 @@ def open(  # noqa: A001 - trails.open, as io.open
     query_timeout: float | None = None,
     query_max_rows: int | None = None,
     query_memory: int | None = None,
+    token: str | None = None,
 ) -> Repository:
-    """Return the store of sessions at a location: `:memory:`, a folder, or `postgresql://HOST/DATABASE?store=NAME`.
+    """Return the store of sessions at a location: `:memory:`, a folder, `postgresql://HOST/DATABASE?store=NAME`, or the
+    address of a server (`https://HOST/`, see `trails serve`).
 
     A folder is created only with `create=True`; a mistyped path is an error. A path is made absolute at once: a later
     `os.chdir` changes nothing; `~` at its start is the home folder. `durability` says when a commit returns:
@@ -59,6 +64,10 @@ def open(  # noqa: A001 - trails.open, as io.open
 
     A store in PostgreSQL (extra `postgres`) may be open in any number of processes: its log is in the database, and each
     process has an index of its own in the cache folder. `sync` brings in what others have committed.
+
+    A server's store (extra `remote`) needs no disk and no index here: each operation is one request. `token` says who asks,
+    by default what the environment's TRAILS_TOKEN says; the rights are the token's, and it must see the whole store. `http://`
+    is for this machine alone. See the guide's page `remote`.
 
     `scan` says what becomes of turns that hold what looks like a key or a password, where `append` does not: "refuse" raises
     `SecretFound`, "redact" stores a mark in its place; by default nothing is looked for. See the guide's page `redaction`.
@@ -84,6 +93,11 @@ def open(  # noqa: A001 - trails.open, as io.open
     limits = QueryLimits(query_timeout, query_max_rows, query_memory)
     reading = import_records.reads_are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
+    if is_server(place):
+        _check_server(create=create, read_only=read_only)
+        return _of_server(place, token, wait, actor=own, record_reads=reading, scan=scan, limits=limits)
+    if token is not None:
+        raise InvalidInput("a token is for the store of a server: open https://HOST/ with it")
     if read_only:
         _check_view(place, create=create, reading=reading)
         view = _of_address(place, is_read_only=True) if is_address(place) else ViewStore(absolute(place))
@@ -104,6 +118,8 @@ def store_at(
     place = as_location(location)
     if is_address(place):
         return _of_address(place, create=create)
+    if is_server(place):
+        raise InvalidInput(f"{place} is kept by a server: copy its store where it is kept")
     return EmbeddedStore(absolute(place), create=create, durability=durability, timeout=_patience(timeout))
 
 
@@ -126,6 +142,31 @@ def _of_address(place: str, *, create: bool = False, is_read_only: bool = False)
     return open_store(place, create=create, is_read_only=is_read_only)
 
 
+def _check_server(*, create: bool, read_only: bool) -> None:
+    """Raise `InvalidInput` for what a server's store cannot be opened with."""
+    if create:
+        raise InvalidInput(
+            "a server's store is created where it is kept (`trails init`), not by a client; open it without create"
+        )
+    if read_only:
+        raise InvalidInput(
+            "read_only=True shows a store as it is at one moment, which a server's store is not held at; open it without: a "
+            "token with the role auditor lets nothing be written"
+        )
+
+
+def _of_server(place: str, token: str | None, timeout: float, **options: Any) -> Repository:
+    from trails.session.remote import RemoteRepository  # noqa: PLC0415 - only where it is asked for
+
+    store = RemoteStore(HttpChannel(place, token=token, timeout=timeout or TIMEOUT))
+    try:
+        with store.ahead("open"):
+            return RemoteRepository(store, **options)
+    except BaseException:
+        store.close()
+        raise
+
+
 def _check_view(place: str, *, create: bool, reading: bool) -> None:
     """Raise `InvalidInput` for what cannot be opened to be read only."""
     if create:
@@ -146,7 +187,8 @@ def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) 
 
     It is opened as `open` with `read_only` does. Reads are not recorded. Raises what `open` does.
     """
-    if is_address(as_location(location)):
+    place = as_location(location)
+    if is_address(place) or is_server(place):
         return open(location, actor=actor, record_reads=False)
     view = open(location, actor=actor, read_only=True, record_reads=False)
     store = view.store
@@ -167,11 +209,13 @@ def as_location(location: str | os.PathLike[str]) -> str:
         raise InvalidInput("a store's location is a path or ':memory:', not an empty text")
     if is_address(place):
         return place
+    if is_server(place):
+        return checked_address(place)
     as_path(place, "a store's location")
     if (scheme := _URL.match(place)) is not None:  # of which nothing else is shown: it may hold a password
         raise InvalidInput(
             f"{scheme[0]}... is no place of a store: name a folder (./{scheme[0]}... if it is one), or write "
-            "postgresql://HOST/DATABASE?store=NAME, in small letters"
+            "postgresql://HOST/DATABASE?store=NAME or https://HOST/, in small letters"
         )
     if _LOGIN.match(place):
         raise InvalidInput(

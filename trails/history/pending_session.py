@@ -375,7 +375,8 @@ class Worktree(Handle):
 
     def check_names(self) -> None:
         """Raise `InvalidInput` where the id or the label that a session which is not stored yet is to have is in use."""
-        check_free_names(self.workspace.store, self.workspace.reader, self.id, self.record.label)
+        with self.workspace.ahead("free_names", self.id, self.record.label):
+            check_free_names(self.workspace.store, self.workspace.reader, self.id, self.record.label)
 
     def warn_if_pending(self) -> None:
         """Warn about what was never persisted, once: turns, a new session, a system prompt. A worker's is never stored."""
@@ -425,7 +426,8 @@ class Worktree(Handle):
             return None
         if self.prompts_above:
             return self.prompts_above[-1]
-        return self.workspace.reader.prompt(self.chain)
+        with self.workspace.recalling():
+            return self.workspace.reader.prompt(self.chain)
 
     def prompt_at(self, index: int) -> SystemPrompt | None:
         """Return the version of the system prompt in force at an index, own or inherited, stored or not; or None."""
@@ -455,7 +457,7 @@ class Worktree(Handle):
 
         `also` goes into the same commit, and its own preconditions are the caller's to explain.
         """
-        with self.alone:
+        with self.alone, self.workspace.recalling():
             if not self.has_news and also is None:
                 return 0
             if also is None:

@@ -23,7 +23,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
@@ -37,6 +37,7 @@ from trails.model.values import SessionRecord
 from trails.rdf import vocab
 from trails.store.contract import Change, Committed, Matching, PreconditionFailed, QuadStore
 from trails.store.pattern import Found, Pattern, Preview, matches
+from trails.store.remote.store import RemoteStore
 
 LeafMaker = Callable[[Preview], Sequence[Leaf]]
 """Makes the leaves of a commit from the store as it will be, to which it may add what is only known then."""
@@ -106,15 +107,26 @@ class Proposal:
         """
         for _ in range(_TRIES):
             try:
-                return store.commit(self._made_for(store))
+                return store.commit(self._made_ahead(store) or self._made_for(store, store.quads))
             except PreconditionFailed as failure:
                 if not failure.is_outdated:
                     raise
         raise TrailsError("other writers kept changing what was to be changed here; nothing was written, try again")
 
-    def _made_for(self, store: QuadStore) -> Change:
-        """Return the commit as a store takes it, with leaves for the store as it is now."""
-        number, after = store.number, Preview(store.quads, Found(self.add), self.remove)
+    def _made_ahead(self, store: QuadStore) -> Change | None:
+        """Return the commit as a store that is far away takes it, with leaves for what is expected to be there.
+
+        None if the store is here, or no leaves can be made so.
+        """
+        if not isinstance(store, RemoteStore) or self.reads_all:
+            return None
+        with suppress(Exception):  # what is expected may not be so: then the store itself is asked
+            return replace(self._made_for(store, store.expected), as_of=None)
+        return None
+
+    def _made_for(self, store: QuadStore, look: Callable[[Pattern], list[Quad]]) -> Change:
+        """Return the commit as a store takes it, with leaves for the store as `look` shows it."""
+        number, after = store.number, Preview(look, Found(self.add), self.remove)
         try:
             made = [leaf for maker in self.makers for leaf in maker(after)]
         except Exception:

@@ -12,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore, is_read_only
 from trails.store.index.historical_store import PastStore
+from trails.store.remote.store import RemoteStore
 from trails.suggestions import calling_line
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class OneThread:
             self._patient.discard(mine)
 
 
+_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 _OPEN: Final[weakref.WeakSet[Workspace]] = weakref.WeakSet()
 
 
@@ -120,7 +122,7 @@ class Workspace(Handle):
 
     def refresh(self, wanted: bool = True) -> bool:
         """See everything that was acknowledged before this call, if that is wanted; return whether there is something new."""
-        has_news = wanted and isinstance(self.store, EmbeddedStore) and self.store.sync()
+        has_news = wanted and isinstance(self.store, EmbeddedStore | RemoteStore) and self.store.sync()
         if wanted:
             self.rows.refresh()
         return has_news
@@ -129,10 +131,20 @@ class Workspace(Handle):
         """Forget what was read, of a store as it was: something was removed from it."""
         self.rows.start_anew()
 
+    def recalling(self) -> AbstractContextManager[None]:
+        """Return what is held around reads that may be as old as the handle that they are for, if the store is far away."""
+        return self.store.recalling() if isinstance(self.store, RemoteStore) else _NOTHING
+
+    def ahead(self, operation: str, *args: Any, **options: Any) -> AbstractContextManager[None]:
+        """Return what is held around an operation that reads much: a store that is far away is asked for all of it at once."""
+        return self.store.ahead(operation, *args, **options) if isinstance(self.store, RemoteStore) else _NOTHING
+
     @contextmanager
     def erasing(self) -> Iterator[None]:
         """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""
         store = self.store
+        if isinstance(store, RemoteStore):
+            raise InvalidInput(f"text is taken out of {store.location} by its server: open the store there for this")
         with (
             self.rewriting(),
             store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),

@@ -70,6 +70,15 @@ class Column:
     description: str
 
 
+class BoundQuery(str):
+    """The text of a query file with its parameters set, which says which file that is and what it is bound to."""
+
+    __slots__ = ("name", "terms")
+
+    name: str
+    terms: dict[str, list[ox.NamedNode | ox.Literal] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class QueryFile:
     """One file of `queries/`, parsed: its header, its text, and the text cut at the places to bind."""
@@ -84,7 +93,7 @@ class QueryFile:
     theme: str = ""
     """What a query of the folder `audit` is about, one of `THEMES`; empty for the others."""
 
-    def bind(self, **values: Any) -> str:
+    def bind(self, **values: Any) -> BoundQuery:
         """Return the query with its parameters set. A parameter takes a value or a list of 1 to `MAX_TERMS` values.
 
         Raises `InvalidInput` for an unknown name, a missing one that is not optional, an empty list or one that is too
@@ -98,7 +107,10 @@ class QueryFile:
             each.name: None if (given := terms[each.name]) is None else [_rendered(term, each) for term in given]
             for each in self.parameters
         }
-        return "".join(piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+        pieces = (piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+        made = BoundQuery("".join(pieces))
+        made.name, made.terms = self.name, terms
+        return made
 
     def terms(self, **values: Any) -> dict[str, list[ox.NamedNode | ox.Literal] | None]:
         """Return by name the terms that `bind` sets the parameters to, None for what is left out; raise as it does."""

@@ -21,6 +21,7 @@ from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
 from trails.store.log.sqlite import SqliteHome, connect
 from trails.store.pattern import NOTHING
+from trails.store.remote.store import RemoteStore
 
 _STEP: Final = 500
 """Records that are read at once."""
@@ -134,6 +135,9 @@ class StoreRows:
 
     def _reading(self) -> Iterator[sqlite3.Connection]:
         home = self._home
+        if isinstance(self._store, RemoteStore):
+            yield self._store.rows_connection()
+            return
         if isinstance(self._store, EmbeddedStore):
             self._store.refuse_failed()
         if home is None:

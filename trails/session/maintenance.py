@@ -26,6 +26,7 @@ from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore, is_read_only
 from trails.store.index.reading import EngineReader
 from trails.store.log.log_maintenance import Vacuumed
+from trails.store.remote.store import RemoteStore
 
 ChildPolicy = Literal["refuse", "cascade", "detach"]
 
@@ -51,6 +52,11 @@ def delete_session(
     """
     if children not in ("refuse", "cascade", "detach"):
         raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
+    if isinstance(workspace.store, RemoteStore):
+        wanted = session if isinstance(session, str) else names.resolve_name(workspace, session, exact=True)
+        who = workspace.who(by)
+        done = workspace.store.act("delete", session=wanted, children=children, by=who, reason=reason, rule=rule)
+        return [str(each) for each in done]
     record = workspace.reader.record(names.resolve_name(workspace, session, exact=True))
     deed = workspace.deed(by, reason, None if rule is None else validation.text(rule, "rule"))
     with workspace.erasing():

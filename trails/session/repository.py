@@ -296,7 +296,8 @@ class Repository(Handle, public=True):
             else new_prompt(self.workspace, session_id, validation.text(system, "system"), 1, 0, by_iri=who)
         )
         if id is not None or label is not None:
-            check_free_names(self.store, self.reader, session_id, record.label)
+            with self.workspace.ahead("free_names", session_id, record.label):
+                check_free_names(self.store, self.reader, session_id, record.label)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)
         made.give_window(context_window_of(max_tokens, pinned_count, counter))
         return Session(made)

@@ -623,12 +623,13 @@ class Session(Handle, Tabular, public=True):
             "kind": kind,
         }
         given |= {"created": created, "source_session": source_session}
-        made = tree.child(index, turns=tree.turns.below(index), session_id=id, by=by, **given)
-        if id is not None or label is not None:
-            made.check_names()
-        if not tree.is_in_batch:
-            self.persist()
-        tree.share_prompts(made)
+        with tree.workspace.recalling():
+            made = tree.child(index, turns=tree.turns.below(index), session_id=id, by=by, **given)
+            if id is not None or label is not None:
+                made.check_names()
+            if not tree.is_in_batch:
+                self.persist()
+            tree.share_prompts(made)
         return Session(made)
 
     def branches(self) -> Page[SessionRecord]:

@@ -64,7 +64,8 @@ class LeafLog:
 
     def __init__(self, records: Records, number: int = 0) -> None:
         """Begin after the record with a number."""
-        self._records = records
+        self.records = records
+        """What it is read from."""
         self._reached = self._told = _reached(records, number)
         self._hashing = threading.Lock()
         self._hashed = NOTHING
@@ -77,7 +78,7 @@ class LeafLog:
     @property
     def trouble(self) -> str | None:
         """What is wrong with where the log is kept; None if nothing is."""
-        return self._records.trouble
+        return self.records.trouble
 
     @property
     def reached(self) -> Leaves:
@@ -113,14 +114,14 @@ class LeafLog:
         return self._between(start, reached), reached
 
     def _between(self, start: Leaves, end: Leaves) -> list[str]:
-        return [line for _, told in self._records.leaves(start.number, end.number) for line in told]
+        return [line for _, told in self.records.leaves(start.number, end.number) for line in told]
 
     def record_of(self, lines: int) -> int:
         """Return the number of the first record after which the log has so many lines."""
         low, high = 0, self._reached.number
         while low < high:
             middle = (low + high) // 2
-            if self._records.lines(middle) < lines:
+            if self.records.lines(middle) < lines:
                 low = middle + 1
             else:
                 high = middle
@@ -134,7 +135,7 @@ class LeafLog:
 
     def _ends(self, place: Leaves) -> bool:
         """Tell whether the record with a place's number has its last line there, with its link."""
-        found = next(self._records.leaves(place.number - 1, place.number), (0, ()))
+        found = next(self.records.leaves(place.number - 1, place.number), (0, ()))
         return found[0] == place.lines and bool(found[1]) and leaves.link_leaf(found[1][-1]) == place.link
 
     def until(self, place: Leaves) -> list[str] | None:

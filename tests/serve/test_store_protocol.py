@@ -1,0 +1,388 @@
+"""A store that a server keeps is a store as any other, and each operation is one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+
+import trails
+from trails import HeadConflict, InvalidInput, Repository, SessionNotFound
+from trails.errors import LimitReached, StoreFailed
+from trails.integrity.leaves import Leaf
+from trails.store.contract import Change, QuadStore
+from trails.store.remote import channel, wire
+from trails.testing import StoreConformance
+
+pytest.importorskip("httpx")
+pytest.importorskip("starlette")
+
+from tests.support.served import served
+from trails.serve import callers, store_protocol
+from trails.serve.service import Settings
+from trails.store.remote.channel import HttpChannel
+from trails.store.remote.store import RemoteStore
+
+LEAF = Leaf("turns", "urn:trails:session:a", 2, "ab" * 32)
+NODE, GRAPH = NamedNode("urn:s"), NamedNode("urn:g")
+
+
+@pytest.fixture(params=["memory", "folder"])
+def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Repository]:
+    """The store that the server keeps: in memory, or in a folder."""
+    place = ":memory:" if request.param == "memory" else tmp_path / "store"
+    with trails.open(place, create=request.param == "folder", durability="process") as store:
+        yield store
+
+
+@pytest.fixture
+def address(own: Repository) -> Iterator[str]:
+    with served(own) as found:
+        yield found
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Repository]:
+    with trails.open(address) as opened:
+        yield opened
+
+
+class TestRemoteStore(StoreConformance):
+    @pytest.fixture
+    def open_store(self, address: str) -> Callable[[], QuadStore]:
+        return lambda: RemoteStore(HttpChannel(address))
+
+
+# --- requests
+
+
+@pytest.fixture
+def requests(store: Repository) -> Callable[[], int]:
+    """Give how many requests were sent since it was last asked."""
+    way: Any = store.store._channel  # type: ignore[attr-defined] # of a `RemoteStore`
+    before = 0
+
+    def since() -> int:
+        nonlocal before
+        sent, before = way.requests - before, way.requests
+        return int(sent)
+
+    return since
+
+
+def test_opening_is_one_request(store: Repository, requests: Callable[[], int]) -> None:
+    assert requests() == 1
+
+
+def test_an_append_to_an_open_session_is_one_request(store: Repository, requests: Callable[[], int]) -> None:
+    session = store.create(principal="ann")
+    session.append("user", "Plan a trip")
+    requests()
+    session.persist()
+    assert requests() == 1
+    for text in ("Where to?", "When?"):
+        session.append("assistant", text)
+        session.persist()
+        assert requests() == 1
+
+
+def test_loading_is_one_request_and_so_is_the_append_after_it(
+    own: Repository, store: Repository, requests: Callable[[], int]
+) -> None:
+    grown(own)
+    requests()
+    session = store.load("leaf")
+    assert [turn.content for turn in session.turns] == ["0", "1", "2", "below 0", "below 1", "below 2"]
+    assert session.system == "Be kind"
+    assert requests() == 1
+    session.append("user", "more")
+    session.persist()
+    assert requests() == 1
+    assert len(own.load("leaf")) == 7
+
+
+def test_a_fork_with_a_turn_is_one_request(own: Repository, store: Repository, requests: Callable[[], int]) -> None:
+    grown(own)
+    session = store.load("leaf")
+    requests()
+    fork = session.fork(at=4)
+    fork.append("user", "another way")
+    fork.persist()
+    assert requests() == 1
+    assert [turn.content for turn in own.load(fork.id).turns][2:] == ["2", "below 0", "another way"]
+    assert own.load(fork.id).system == "Be kind"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda store: store.replay("leaf"),
+        lambda store: store.diff("root", "leaf"),
+        lambda store: [record.id for record in store.list()],
+        lambda store: [summary.to_dict() for summary in store.summaries()],
+        lambda store: [hit.session_id for hit in store.search("below")],
+        lambda store: store.query("token-usage-by-model").to_dicts(),
+        lambda store: store.query("SELECT ?s { ?s a trails:Session } ORDER BY ?s").to_dicts(),
+        lambda store: store.compare("root").rows,
+        lambda store: [record.id for record in store.branches("root")],
+        lambda store: store.load("leaf", last=2)[-1].content,
+    ],
+)  # fmt: skip
+def test_what_reads_much_is_one_request_and_gives_what_the_store_itself_gives(
+    operation: Callable[[Repository], Any], own: Repository, store: Repository, requests: Callable[[], int]
+) -> None:
+    grown(own)
+    requests()
+    found = operation(store)
+    assert requests() == 1
+    assert repr(found) == repr(operation(own))
+
+
+def grown(own: Repository) -> None:
+    """Give a store a session with three turns, and a fork of it with three more."""
+    root = own.create(id="root", principal="ann", system="Be kind")
+    for number in range(3):
+        root.append("user", f"{number}")
+    root.persist()
+    leaf = root.fork(id="leaf")
+    for number in range(3):
+        leaf.append("assistant", f"below {number}", model="m")
+    leaf.persist()
+
+
+# --- writers beside each other
+
+
+def test_a_head_that_another_client_moved_is_a_conflict_with_both_heads(address: str, store: Repository) -> None:
+    session = store.create(id="s")
+    session.append("user", "first")
+    session.persist()
+    with trails.open(address) as other:
+        theirs = other.load("s")
+        theirs.append("user", "theirs")
+        theirs.persist()
+    session.append("user", "ours")
+    with pytest.raises(HeadConflict) as conflict:
+        session.persist()
+    assert conflict.value.expected == session.turns[0].digest
+    assert conflict.value.actual == store.load("s").head
+    session.discard_pending()
+
+
+def test_a_name_that_another_client_took_meanwhile_is_refused_when_it_is_stored(
+    address: str, store: Repository
+) -> None:
+    session = store.create(id="mine")
+    with trails.open(address) as other:
+        other.create(id="mine").persist()
+    with pytest.raises(InvalidInput, match="there is a session 'mine' already"):
+        session.persist()
+
+
+def test_what_another_client_did_to_a_row_is_seen_by_the_commit_that_was_made_from_the_old_one(
+    address: str, own: Repository, store: Repository
+) -> None:
+    grown(own)
+    session = store.load("root")
+    with trails.open(address) as other:
+        other.set_label("root", "trip")
+    session.set_system("Be brief")
+    session.persist()
+    assert own.load("root").system == "Be brief"
+    assert own.record("root").label == "trip"
+    assert own.verify().ok
+
+
+def test_a_commit_that_is_sent_twice_happens_once(own: Repository, store: Repository) -> None:
+    way: Any = store.store._channel  # type: ignore[attr-defined] # of a `RemoteStore`
+    leaf = Leaf("change", "urn:trails:session:s", 0, "ab" * 32)
+    body = wire.change_out(Change(add=[Quad(NODE, NODE, Literal("x"), GRAPH)], leaves=[leaf]), uuid4().hex)
+    first, again = way.ask("commit", body), way.ask("commit", body)
+    assert first["committed"] == again["committed"]
+    assert len(own.store.log.lines()) == 1
+
+
+def test_text_is_taken_out_by_the_server(own: Repository, store: Repository) -> None:
+    grown(own)
+    done = store.redact("leaf", 1, by="ann", reason="asked for")
+    assert done.turns == (("root", 1),)
+    assert own.load("leaf")[1].content == ""
+    assert store.redact_matching("below 2").places[0].session_id == "leaf"
+    store.detach("leaf")
+    assert store.delete("root") == ["root"]
+    with pytest.raises(SessionNotFound, match="was deleted"):
+        store.load("root")
+    assert own.verify().ok
+
+
+# --- who may
+
+
+@pytest.mark.parametrize(("role", "done"), [("auditor", False), ("writer", True)])
+def test_a_role_does_what_it_may_and_is_told_what_it_may_not(
+    role: callers.Role, done: bool, own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(own)
+    as_caller(monkeypatch, role)
+    session = store.load("root")
+    session.append("user", "more")
+    if done:
+        session.persist()
+    else:
+        with pytest.raises(StoreFailed, match=r"auditor"):
+            session.persist()
+        session.discard_pending()
+    assert len(own.load("root")) == 3 + done
+    with pytest.raises(StoreFailed, match=role):
+        store.redact("root", 0)
+    assert own.load("root")[0].content == "0"
+    graph = NamedNode(own.load("root").iri)
+    with pytest.raises(StoreFailed, match="admin" if done else "auditor"):
+        store.store.commit(Change(drop=[graph]))
+    assert own.store.quads((None, None, None, graph))
+
+
+def as_caller(monkeypatch: pytest.MonkeyPatch, role: callers.Role) -> None:
+    """Have all requests come from somebody in a role."""
+
+    def require(request: object, right: callers.Right) -> callers.Caller:
+        if right not in callers.RIGHTS[role]:
+            raise callers.Forbidden(f"the role {role!r} has no right to {right} here")
+        return callers.Caller("ann", role)
+
+    monkeypatch.setattr(store_protocol, "require", require)
+
+
+def test_a_caller_who_sees_a_part_is_sent_to_the_api(
+    own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def view_of(request: object) -> object:
+        return object()
+
+    monkeypatch.setattr(store_protocol, "view_of", view_of)
+    with pytest.raises(StoreFailed, match="/api"):
+        store.load("root")
+
+
+# --- what goes wrong
+
+
+def test_a_server_that_is_away_is_told_in_words_and_what_is_pending_is_kept(
+    own: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "PATIENCE", 0.2)
+    with served(own) as address:
+        store = trails.open(address)
+        session = store.create(id="s")
+        session.append("user", "Plan a trip")
+    with pytest.raises(StoreFailed, match="cannot be reached"):
+        session.persist()
+    assert session.pending == 1
+    session.discard_pending()
+    store.close()
+    with pytest.raises(StoreFailed, match="cannot be reached"):
+        trails.open(address)
+
+
+def test_another_version_of_the_protocol_is_told_in_words(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "VERSION", 2)
+    way = HttpChannel(address)
+    monkeypatch.undo()
+    with pytest.raises(StoreFailed, match=r"speaks version 1 .* and the client version 2"):
+        RemoteStore(way).sync()
+    way.close()
+
+
+def test_what_is_no_server_of_trails_is_told_in_words(address: str) -> None:
+    with pytest.raises(StoreFailed, match="there is no Trails store at"):
+        trails.open(f"{address}elsewhere/")
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("http://store.example/", "in clear"),
+        ("https://ann:secret@store.example/", "without a name, a password"),
+        ("https://store.example/?token=secret", "without a name, a password"),
+        ("https:///", "has a host"),
+        ("https://store.example:port/", "no address"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_its_secrets(location: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why) as refused:
+        trails.open(location)
+    assert "secret" not in str(refused.value)
+
+
+def test_options_that_a_server_decides_are_refused(address: str) -> None:
+    for options in ({"create": True}, {"read_only": True}, {"token": "two words"}):
+        with pytest.raises(InvalidInput):
+            trails.open(address, **options)
+    with pytest.raises(InvalidInput, match="a token is for the store of a server"):
+        trails.open(":memory:", token="t")  # noqa: S106 - no secret
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM turns",
+        "CREATE TABLE mine (x)",
+        "SELECT * FROM trails_stores",
+        "ATTACH 'elsewhere.db' AS other",
+        "PRAGMA query_only = 0",
+        "SELECT load_extension('x')",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+    ],
+)
+def test_sql_that_is_no_reading_of_the_rows_is_refused(text: str, own: Repository) -> None:
+    grown(own)
+    with served(own, Settings(query_timeout=0.2)) as address, trails.open(address) as store:
+        connection = store.store.rows_connection()  # type: ignore[attr-defined] # of a `RemoteStore`
+        with pytest.raises(InvalidInput, match="cannot be asked that"):
+            connection.execute(text)
+        assert connection.execute("SELECT count(*) FROM turns").fetchone() == (6,)
+
+
+# --- the wire
+
+
+texts = st.text(st.characters(codec="utf-8"))
+nodes = st.uuids().map(lambda each: NamedNode(f"urn:{each}"))
+literals = st.one_of(texts.map(Literal), st.integers(-(2**60), 2**60).map(Literal), st.booleans().map(Literal))
+graphs = st.one_of(nodes, st.just(DefaultGraph()))
+quads = st.lists(st.builds(Quad, nodes, nodes, st.one_of(nodes, literals), graphs), max_size=4)
+patterns = st.tuples(st.none() | nodes, st.none() | nodes, st.none() | nodes | literals, st.none() | graphs)
+changes = st.builds(
+    Change,
+    add=quads,
+    remove=quads,
+    require=quads,
+    forbid=st.lists(patterns, max_size=3),
+    drop=st.lists(nodes, max_size=2),
+    leaves=st.lists(st.just(LEAF), max_size=1),
+    also_add=quads,
+    also_remove=quads,
+    as_of=st.none() | st.integers(0, 2**40),
+    read=st.none() | st.dictionaries(patterns, quads, max_size=3),
+)
+
+
+@given(changes)
+def test_a_commit_comes_back_as_it_was(change: Change) -> None:
+    assert wire.change_in(wire.change_out(change, "id")) == change
+
+
+@given(texts, texts)
+def test_an_error_comes_back_with_its_fields(message: str, head: str) -> None:
+    for error in (
+        HeadConflict(message, expected=head, actual=None),
+        LimitReached(message, limit="a", allowed=1, wanted=2),
+    ):
+        again = wire.error_in(wire.error_out(error))
+        assert (type(again), again.message, vars(again)) == (type(error), error.message, vars(error))
