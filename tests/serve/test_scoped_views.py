@@ -7,14 +7,19 @@ import pytest
 pytest.importorskip("starlette")
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails.serve.scoped_views import ScopedViews
+from trails.rdf import vocab
+from trails.serve.scoped_views import ScopedStore, ScopedViews
+from trails.store.contract import Change
 
 PEOPLE = ("alice", "bob", "carol")
 EVERY_QUAD = "SELECT ?g ?s ?p ?o { { ?s ?p ?o BIND('' AS ?g) } UNION { GRAPH ?g { ?s ?p ?o } } }"
@@ -229,3 +234,232 @@ def _run(store: trails.Repository, steps: list[tuple[str, int, str, bool]]) -> N
 def test_each_caller_sees_what_the_model_says_and_nothing_else(steps: list[tuple[str, int, str, bool]]) -> None:
     with warnings.catch_warnings(), trails.open(":memory:") as store:
         _run(store, steps)
+
+
+# --- what the model does not make
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[trails.Repository]:
+    with trails.open(tmp_path / "store", create=True) as store:
+        yield store
+
+
+def _session(store: trails.Repository, name: str, principal: str, *turns: str, **options: Any) -> trails.Session:
+    made = store.create(id=name, principal=principal, **options)
+    for text in turns or ("hello",):
+        made.append("user", text)
+    made.persist()
+    return made
+
+
+def _text_of(view: trails.Repository) -> str:
+    """Return all that a view's quads and log say, as text."""
+    every: Any = view.store.query(EVERY_QUAD)
+    return "\n".join(str(term) for row in every for term in row) + view.store.log.text()
+
+
+def test_the_name_of_anothers_session_is_left_out_wherever_one_of_mine_holds_it(store: trails.Repository) -> None:
+    secret = _session(store, "secret", "bob", "a plan", label="bobs-label")
+    _session(store, "mine", "alice", "a question", spawned_by="secret")
+    mine = store.load("mine")
+    mine.cherry_pick(secret, [0])
+    mine.persist()
+    fork = secret.fork(id="cut", principal="alice")
+    fork.persist()
+    store.detach("cut")
+    text = _text_of(ScopedViews(store).of("alice"))
+    assert "session:mine" in text
+    assert "session:cut" in text
+    assert "secret" not in text
+    assert "bobs-label" not in text  # who wrote the words that were copied stays on record
+    view = ScopedViews(store).of("alice")
+    assert [turn.content for turn in view.load("cut").turns] == ["a plan"]
+    assert [turn.content for turn in view.load("mine").turns] == ["a question", "a plan"]
+    assert view.load("mine")[1].quoted_from is None
+
+
+def test_a_ref_shows_only_if_it_never_stood_for_anothers_session(store: trails.Repository) -> None:
+    for name, principal in (("mine", "alice"), ("secret", "bob")):
+        _session(store, name, principal)
+    store.refs.set("moved", "secret")
+    store.refs.set("moved", "mine")
+    store.refs.set("own", "mine")
+    views = ScopedViews(store)
+    assert [ref.name for ref in views.of("alice").refs.list()] == ["own"]
+    assert "tag:moved" not in _text_of(views.of("alice"))
+    assert [ref.name for ref in views.of("bob").refs.list()] == []
+    store.refs.set("own", "secret")
+    assert [ref.name for ref in views.of("alice").refs.list()] == []
+    assert "own" not in {ref.name for ref in views.of("bob").refs.list()}
+
+
+def test_people_programs_and_payloads_show_to_those_whose_sessions_refer_to_them(store: trails.Repository) -> None:
+    mine = store.create(id="mine", principal="alice", agent="helper", system="Be brief")
+    mine.append("user", "hello")
+    mine.append("assistant", "hi", model="m-1", tool_calls=[{"id": "c1", "name": "my-tool", "arguments": {}}])
+    mine.persist()
+    other = store.create(id="other", principal="bob", agent="spy", system="Be secret")
+    other.append("assistant", "hi", model="m-2", tool_calls=[{"id": "c1", "name": "their-tool", "arguments": {}}])
+    other.persist()
+    store.notes.add("mine", 0, "seen", by="carol")
+    text = _text_of(ScopedViews(store).of("alice"))
+    assert all(word in text for word in ("helper", "Be brief", "my-tool", "m-1", "carol", "principal:alice"))
+    assert not [word for word in ("spy", "Be secret", "their-tool", "m-2", "bob") if word in text]
+
+
+def test_a_session_that_somebody_deleted_or_whose_parent_is_anothers_is_not_there(store: trails.Repository) -> None:
+    parent = _session(store, "parent", "bob")
+    parent.fork(id="child", principal="alice").persist()
+    _session(store, "gone", "alice")
+    views = ScopedViews(store)
+    assert {each.id for each in views.of("alice").list()} == {"gone"}
+    store.delete("gone")
+    assert "gone" not in _text_of(views.of("alice"))
+    assert not views.sees("alice", "gone")
+    store.detach("child")
+    assert {each.id for each in views.of("alice").list()} == {"child"}
+
+
+def test_whose_name_was_taken_out_nobody_sees(store: trails.Repository) -> None:
+    _session(store, "old", "redacted")
+    views = ScopedViews(store)
+    assert len(views.of("redacted")) == 0
+    assert not views.sees("redacted", "old")
+
+
+def test_a_view_takes_nothing_and_says_so(store: trails.Repository) -> None:
+    _session(store, "mine", "alice")
+    view = ScopedViews(store).of("alice")
+    assert view.read_only
+    with pytest.raises(trails.StoreReadOnly):
+        view.delete("mine")
+    with pytest.raises(trails.StoreReadOnly):
+        view.tags.add("v1", "mine")
+    with pytest.raises(trails.StoreReadOnly):
+        view.create(id="new")
+
+
+def test_a_view_follows_what_another_process_commits(store: trails.Repository) -> None:
+    _session(store, "mine", "alice")
+    views = ScopedViews(store)
+    assert len(views.of("alice").load("mine")) == 1
+    with trails.open(store.store.location) as other:
+        more = other.load("mine")
+        more.append("user", "and this")
+        more.persist()
+        _session(other, "new", "alice")
+        _session(other, "theirs", "bob")
+    assert [turn.content for turn in views.of("alice").load("mine").turns] == ["hello", "and this"]
+    assert {each.id for each in views.of("alice").list()} == {"mine", "new"}
+
+
+def test_what_is_redacted_is_not_in_a_view_any_more(store: trails.Repository) -> None:
+    _session(store, "mine", "alice", "the password is opensesame")
+    views = ScopedViews(store)
+    before = views.of("alice")
+    assert "opensesame" in _text_of(before)
+    store.redact("mine", 0)
+    after = views.of("alice")
+    assert "opensesame" not in _text_of(after)
+    log = after.store
+    assert isinstance(log, ScopedStore)
+    assert not [each for each in log.commits.records(0, log.number) if b"opensesame" in each.record.add]
+
+
+def test_a_view_that_is_far_behind_is_made_anew_and_the_least_used_go(
+    store: trails.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trails.serve.scoped_views._MOST_STEPS", 3)
+    mine = _session(store, "mine", "alice")
+    _session(store, "theirs", "bob")
+    views = ScopedViews(store, most=1)
+    first = views.of("alice")
+    for number in range(5):
+        mine.append("user", f"turn {number}")
+        mine.persist()
+    views.sees("bob", "theirs")
+    assert len(views.of("alice").load("mine")) == 6
+    assert len(views.of("bob").load("theirs")) == 1
+    assert views.of("alice") is not first
+
+
+def _forge(store: trails.Repository, turn: trails.Turn) -> None:
+    (value,) = store.store.quads((NamedNode(turn.iri), vocab.VALUE, None, None))
+    forged = Quad(value.subject, value.predicate, Literal("forged"), value.graph_name)
+    store.store.commit(Change(remove=[value], add=[forged]))
+
+
+def test_verifying_a_view_says_what_it_covers_and_finds_what_is_wrong_there(store: trails.Repository) -> None:
+    _session(store, "mine", "alice")
+    theirs = _session(store, "theirs", "bob")
+    views = ScopedViews(store)
+    for name in ("mine", "theirs"):
+        _forge(store, store.load(name)[0])
+    report = views.of("alice").verify()
+    assert not report.ok
+    assert {finding.session_id for finding in report.findings} == {"mine"}
+    assert report.scope is not None
+    assert "1 session" in report.scope
+    assert "scope" in report.to_dict()
+    assert "scope" not in store.verify(theirs.id).to_dict()
+    with pytest.raises(trails.InvalidInput, match="auditor"):
+        _ = views.of("alice").proofs
+
+
+# --- over HTTP
+
+
+def test_over_http_the_sessions_of_others_are_as_if_they_were_never_there(store: trails.Repository) -> None:
+    pytest.importorskip("httpx")
+    from starlette.testclient import TestClient
+
+    from trails.serve.app import create_app
+    from trails.serve.tokens import NAME, TokenFile
+
+    _session(store, "mine", "alice", "a question about tea")
+    secret = _session(store, "secret", "bob", "a question about gold", label="bobs-label")
+    store.tags.add("bobs-tag", "secret")
+    store.notes.add("secret", 0, "bobs-note")
+    secret.fork(id="bobs-fork").persist()
+    assert store.store.folder is not None
+    file = TokenFile(store.store.folder / NAME)
+    client = TestClient(create_app(store), base_url="http://localhost")
+    tokens = {name: file.make(name, name, "writer")[1] for name in ("alice", "carol")}
+    sent = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    hidden, absent = "secret", "nothing-here"
+    paths = ["/api/sessions/{}", "/api/sessions/{}/turns", "/api/sessions/{}/replay", "/api/sessions/{}/branches",
+             "/api/sessions/{}/notes", "/api/sessions/{}/context", "/api/diff?left={}&right=mine", "/api/forest?session={}",
+             "/api/verification?session={}", "/api/tags?session={}", "/api/scores?ref={}", "/session?id={}"]  # fmt: skip
+    for path in paths:
+        answers = [client.get(path.format(name), headers=sent["alice"]) for name in (hidden, absent)]
+        assert answers[0].status_code == answers[1].status_code, path
+        assert answers[0].text.replace(hidden, absent) == answers[1].text, path
+    for path in (
+        "/api/sessions",
+        "/api/search?text=gold",
+        "/api/forest",
+        "/api/tags",
+        "/api/refs",
+        "/",
+        "/search?text=gold",
+        "/forest",
+    ):
+        said = client.get(path, headers=sent["alice"]).text
+        assert not [word for word in ("secret", "bob", "gold is") if word in said], path
+    every = client.post("/sparql", data={"query": EVERY_QUAD}, headers=sent["alice"]).text
+    assert "session:mine" in every
+    assert not [word for word in ("secret", "bob", "gold") if word in every]
+    assert (
+        client.post(
+            "/api/sessions/secret/turns", json={"turns": [{"role": "user", "content": "x"}]}, headers=sent["alice"]
+        ).status_code
+        == 404
+    )
+    assert client.post("/api/sessions/secret/forks", json={"id": "f"}, headers=sent["alice"]).status_code == 404
+    assert client.post("/api/sessions", json={"id": "x", "principal": "bob"}, headers=sent["alice"]).status_code == 403
+    taken = client.post("/api/sessions", json={"id": "x", "label": "bobs-label"}, headers=sent["alice"])
+    assert taken.status_code == 400
+    assert "secret" not in taken.text
+    assert client.get("/metrics", headers=sent["alice"]).status_code == 403
+    assert client.get("/api/sessions", headers=sent["carol"]).json()["sessions"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -9,13 +10,16 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from pyoxigraph import NamedNode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from trails.errors import InvalidInput, SessionNotFound, TrailsError
+from trails.model import iris
+from trails.rdf import vocab
 from trails.serve import guard, oidc, tokens
 from trails.serve.callers import RIGHTS, Caller, Forbidden, Right, Role, Unauthorized
 from trails.serve.scoped_views import ScopedViews
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 __all__ = ["Caller", "Forbidden", "Right", "Role", "Unauthorized", "caller_of", "require", "view_of"]
+_NAMES: Final = re.compile(r"""(['"])([^\s'"]+)\1|urn:trails:session:[^\s/<>'"]+""")
+"""What may be a session's name in the words of an error."""
 _HERE: Final = Caller(None, "admin")
 _HOW: Final = "send a token (`Authorization: Bearer TOKEN`; `trails token make` makes one), or sign in at /login"
 
@@ -88,6 +94,28 @@ class Access:
         if found.token is not None and (self._tokens is None or self._tokens.with_hash(found.token) is None):
             return None
         return found.caller
+
+    async def told(self, caller: object, said: Any) -> Any:
+        """Return what an error says, or a field of it, less the names of sessions that a caller may not see.
+
+        What a write collides with may be somebody else's: a label that is taken, say.
+        """
+        if isinstance(said, list | tuple):
+            return [await self.told(caller, each) for each in said]
+        if not isinstance(said, str) or not isinstance(caller, Caller) or caller.sees_all:
+            return said
+        return await self._service.run(self._without_names, caller.principal, said)
+
+    def _without_names(self, principal: str, text: str) -> str:
+        store = self._service.store.store
+
+        def shown(found: re.Match[str]) -> str:
+            name = found[2] or iris.session_id(found[0])
+            node = NamedNode(iris.session(name))
+            is_there = bool(store.quads((node, vocab.TYPE, None, vocab.CATALOG)))
+            return "..." if is_there and not self.views.sees(principal, name) else found[0]
+
+        return _NAMES.sub(shown, text)
 
     async def sign_in(self, secret: str) -> str:
         """Return the value of the cookie for whoever has a token, or what works once; raise `Unauthorized` for any other text."""

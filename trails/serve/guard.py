@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,12 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from trails.serve import problems
+from trails.serve.callers import Caller
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from trails.errors import TrailsError
-    from trails.serve.callers import Caller
     from trails.serve.service import Settings
 
 POLICY: Final = (
@@ -39,6 +40,8 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_HEADERS: Final = 100
 _MOST_HEADER_BYTES: Final = 32 << 10
 _MOST_TARGET_BYTES: Final = 32 << 10
+_LOOK: Final = 1.0
+"""Seconds after which it is looked again, between two parts of an answer, whether a token still holds."""
 CALLER: Final = "trails.caller"
 """Where in a request's scope it stands who asks, or the error that says why nobody knows."""
 
@@ -50,6 +53,10 @@ def is_loopback(host: str) -> bool:
     (True, True, False, False)
     """
     return host.lower().strip("[]") in _LOOPBACK
+
+
+class Ended(Exception):
+    """A stream is cut short, which tells its client that it is not whole."""
 
 
 class Doorkeeper(Protocol):
@@ -77,7 +84,7 @@ class Guard:
                 await self._app(scope, receive, send)
             return  # there are no web sockets here
         headers = Headers(scope=scope)
-        sent = self._with_headers(scope, headers, send)
+        sent = self._with_headers(scope, headers, self._while_it_holds(scope, headers, send))
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, sent)
@@ -161,6 +168,22 @@ class Guard:
         return received
 
     # --- what goes out
+
+    def _while_it_holds(self, scope: Scope, headers: Headers, send: Send) -> Send:
+        """Return what sends the parts of an answer for as long as whoever asked may have them: a stream may go on for days."""
+        looked = time.monotonic()
+
+        async def sent(message: Message) -> None:
+            nonlocal looked
+            is_due = message.get("more_body") and time.monotonic() - looked > _LOOK
+            if is_due and isinstance(scope.get(CALLER), Caller):
+                caller, _ = await self._access.caller_for(headers.get("authorization"), cookie_of(headers, scope))
+                if caller != scope.get(CALLER):
+                    raise Ended("the token of a stream does not hold any more")
+                looked = time.monotonic()
+            await send(message)
+
+        return sent
 
     def _with_headers(self, scope: Scope, asked: Headers, send: Send) -> Send:
         """Return what sends answers with our headers; a person who is not signed in is sent to do that."""

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from trails.serve.access import caller_of
+from trails.serve.access import Forbidden, caller_of
 from trails.serve.answers import MEDIA_TYPE, render
 from trails.serve.service import Service
 from trails.store.embedded import EmbeddedStore
@@ -34,7 +34,8 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     async def metrics(request: Request) -> Response:
         """Give the figures, in Prometheus' format."""
         request.scope["trails.route"] = "/metrics"
-        caller_of(request)
+        if not caller_of(request).sees_all:
+            raise Forbidden("the figures are of the whole store: ask for a token of an auditor")
         return Response(await service.run(service.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
     return [Route("/health", health), Route("/metrics", metrics)]

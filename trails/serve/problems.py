@@ -51,10 +51,22 @@ def problem(status: int, title: str, detail: str, *, kind: str = "about:blank", 
 async def on_trails_error(request: Request, error: Exception) -> Response:
     """Answer an error of Trails."""
     assert isinstance(error, errors.TrailsError)  # noqa: S101 - it is registered for these
-    fields = {key: value for key, value in vars(error).items() if key not in ("message", "args") and key[0] != "_"}
-    return problem(
-        status_of(error), type(error).__name__, error.message, kind=f"urn:trails:guide:{error.page}", **fields
-    )
+    said = {key: value for key, value in vars(error).items() if key != "args" and key[0] != "_"} | {
+        "message": error.message
+    }
+    told = {key: await told_to(request, error, value) for key, value in said.items()}
+    detail = told.pop("message")
+    return problem(status_of(error), type(error).__name__, detail, kind=f"urn:trails:guide:{error.page}", **told)
+
+
+async def told_to(request: Request, error: errors.TrailsError, said: Any) -> Any:
+    """Return what an error says to whoever asks: no name of a session that they may not see.
+
+    What is not found is called as it was asked for: else what is there could be told from what is not.
+    """
+    if isinstance(error, errors.SessionNotFound):
+        return said
+    return await request.app.state.access.told(request.scope.get("trails.caller"), said)
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

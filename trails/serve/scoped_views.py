@@ -41,6 +41,8 @@ _MOST_QUADS: Final = 200_000
 class ScopedStore(EmbeddedStore):
     """The quads that one principal may see, in memory. What writes raises `StoreReadOnly`."""
 
+    is_copy = True
+
     def __init__(self) -> None:
         super().__init__(None)
 
@@ -64,10 +66,6 @@ class ScopedRepository(Repository):
         """Show what a store of quads holds of a whole one."""
         super().__init__(store, limits=whole.limits)
         self._whole = whole
-
-    @property
-    def read_only(self) -> bool:
-        return True
 
     @property
     def proofs(self) -> Proofs:

@@ -83,6 +83,8 @@ class EmbeddedStore(EngineReader):
 
     _source: Source | None = None
     """What the last query from outside was asked of."""
+    is_copy: bool = False
+    """Whether it shows what another store has: who uses it writes nothing to it."""
 
     def __init__(
         self,
@@ -581,8 +583,8 @@ class ViewStore(EmbeddedStore):
 
 
 def is_read_only(store: QuadStore) -> bool:
-    """Tell whether a store was opened to be read."""
-    return isinstance(store, EmbeddedStore) and store.is_read_only
+    """Tell whether a store was opened to be read, or shows what another one has."""
+    return isinstance(store, EmbeddedStore) and (store.is_read_only or store.is_copy)
 
 
 _PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)

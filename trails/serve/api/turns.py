@@ -65,7 +65,7 @@ async def read_turns(request: Request) -> Response:
 def _page(asked: Asked) -> Page:
     query, session_id = asked.query, asked.session
     bounds = Bounds(query.last, query.first, query.end)
-    if query.at is not None:
+    if query.at is not None or not asked.sees_all:
         return read_page(asked.view, session_id, bounds)
     return asked.service.pages.page(session_id, bounds)
 
@@ -78,7 +78,7 @@ def replay(asked: Asked) -> dict[str, Any]:
 
 READ: Final = Operation(
     "GET", "/sessions/{session}/turns", "readTurns", "Read turns: the last 50, the `last` N, or a range of indices.", None,
-    shapes.TurnPage, query=shapes.ReadTurns, has_tag=True, is_of_session=True, endpoint=read_turns,
+    shapes.TurnPage, query=shapes.ReadTurns, has_tag=True, endpoint=read_turns,
 )  # fmt: skip
 APPEND: Final = Operation(
     "POST", "/sessions/{session}/turns", "appendTurns", "Append turns, all in one commit or none.", None, shapes.Appended,

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import TrailsError
 from trails.serve.access import Unauthorized, caller_of
-from trails.serve.problems import status_of
+from trails.serve.problems import status_of, told_to
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 STATIC: Final = Path(__file__).with_name("static")
@@ -67,7 +67,8 @@ def route(path: str, endpoint: Endpoint, *, methods: Sequence[str] = ("GET",)) -
             raise
         except TrailsError as error:
             status = status_of(error)
-            return page(request, "message.html", status=status, title=status.phrase, detail=error.message)
+            detail = await told_to(request, error, error.message)
+            return page(request, "message.html", status=status, title=status.phrase, detail=detail)
         except HTTPException as error:
             title = HTTPStatus(error.status_code).phrase
             return page(request, "message.html", status=error.status_code, title=title, detail=error.detail)
