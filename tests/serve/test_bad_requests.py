@@ -73,3 +73,11 @@ def test_a_session_that_is_asked_for_twice_at_once_with_one_key_is_made_once(
     assert [status for status, _ in answers] == [201] * 12
     assert len({made for _, made in answers}) == 2
     assert len(list(served)) == 3
+
+
+def test_an_address_that_does_not_exist_is_a_page_for_browsers_and_a_problem_for_programs(client: TestClient) -> None:
+    page = client.get("/nowhere", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no page at this address." in page.text
+    problem = client.get("/nowhere")
+    assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")

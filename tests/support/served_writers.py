@@ -14,9 +14,11 @@ from typing import Final
 import trails
 from tests.support.servers import CONNECTION_ERRORS, Answer, Client, Server
 
-SESSIONS: Final = ("a", "b", "c", "d")
+SESSIONS: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
 _CLIENTS: Final = 8
 _FORK_EVERY: Final = 40
+_STAY: Final = 8
+"""Turns that a client writes to a session before it goes to another one."""
 _PATIENCE: Final = 120.0
 """Seconds that a client waits for a server to be there again."""
 
@@ -31,6 +33,7 @@ class Writer(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._port, self._ended, self._through = port, ended, through
         self._client = Client(port)
+        self._heads = dict[str, str]()
         self.turns: list[str] = []
         """The texts whose append was answered well."""
         self.forks: list[str] = []
@@ -43,32 +46,35 @@ class Writer(threading.Thread):
         """Write until the end is signalled."""
         try:
             with closing(self._client):
-                number = 0
+                number, session, chance = 0, SESSIONS[0], random.Random(self.name)
                 while not self._ended.is_set():
-                    self._append(SESSIONS[(number + int(self.name)) % len(SESSIONS)], f"{self.name}-{number}")
+                    if number % _STAY == 0:
+                        session = chance.choice(SESSIONS)
+                    self._append(session, f"{self.name}-{number}")
                     if number % _FORK_EVERY == _FORK_EVERY - 1:
-                        self._fork(SESSIONS[number % len(SESSIONS)], f"fork-{self.name}-{number}")
+                        self._fork(session, f"fork-{self.name}-{number}")
                     number += 1
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
     def _append(self, session: str, text: str) -> None:
-        head = self._head(session)
         while True:
+            head = self._heads.get(session) or self._head(session)
             answer = self._until_answered(
                 partial(self._client.append, session, [{"role": "user", "content": text}], head=head, key=text)
             )
-            if answer.status in (200, 201):
+            if answer.status == 201:
                 self.turns.append(text)
+                self._heads[session] = answer.head
                 return
-            assert answer.status in (409, 412), answer  # another client was first
+            assert answer.status == 409, answer  # another client was first
             self.conflicts += 1
-            head = self._head(session)
+            self._heads[session] = answer.json["actual"]
 
     def _head(self, session: str) -> str:
         answer = self._until_answered(partial(self._client.ask, "GET", f"/api/sessions/{session}"))
         assert answer.status == 200, answer
-        return answer.head
+        return answer.head.partition("-")[0]
 
     def _fork(self, session: str, new: str) -> None:
         self.forks.append(new)

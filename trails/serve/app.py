@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
@@ -13,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
-from trails.serve import problems
+from trails.serve import console, problems
 from trails.serve.access import Access
 from trails.serve.guard import Guard
 from trails.serve.service import Service, Settings
@@ -50,7 +51,7 @@ def create_app(store: Repository, settings: Settings | None = None) -> Starlette
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=_LEVEL),
             Middleware(TimedBody),
         ],
-        exception_handlers=problems.HANDLERS,
+        exception_handlers=problems.HANDLERS | {HTTPStatus.NOT_FOUND: console.on_not_found},
     )
     app.state.service, app.state.access = service, access
     return app

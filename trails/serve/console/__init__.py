@@ -10,10 +10,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from trails.serve.console.rendering import STATIC
+from trails.errors import TrailsError
+from trails.serve import problems
+from trails.serve.console.rendering import STATIC, page
 from trails.serve.service import Service
 
 _PAGES: Final = (
@@ -28,3 +32,15 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     names = [f"{__name__}.{name}" for name in _PAGES]
     parts = [import_module(name).routes(service) for name in names if find_spec(name)]
     return [*(route for part in parts for route in part), Mount("/static", StaticFiles(directory=STATIC))]
+
+
+async def on_not_found(request: Request, error: Exception) -> Response:
+    """Answer what no route takes: a browser that goes there with a page, others with a problem document."""
+    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+        try:
+            return page(
+                request, "message.html", status=404, title="Not Found", detail="There is no page at this address."
+            )
+        except TrailsError:  # nobody knows who asks
+            pass
+    return await problems.on_http_error(request, error)
