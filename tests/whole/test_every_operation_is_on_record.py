@@ -275,6 +275,7 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.subscribe": Reads(lambda w: w.store.subscribe(lambda notice: None)),
     "Repository.changes": Reads(lambda w: asyncio.run(_following(w.store))),
     "Repository.forest": Reads(lambda w: w.store.forest()),
+    "Repository.ui": Reads(lambda w: w.store.ui().close()),
     "Repository.compare": Reads(lambda w: w.store.compare("plan")),
     "Repository.query": Reads(lambda w: w.store.query("deletions")),
     "Repository.select": Reads(lambda w: w.store.select("deletions")),
