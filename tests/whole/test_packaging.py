@@ -77,11 +77,12 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     assert {name for name in names if "/deploy/" in name} == deploy
     exporter = (f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html"))
     page = {"trails/audit/report.html", "trails/compare/diff_page.css", "trails/compare/diff_page.html", *exporter}
-    console = {name for name in names if name.startswith("trails/serve/console/")}
-    assert {name for name in names if name.endswith((".css", ".js", ".html"))} - console == page
-    assert {f"trails/serve/console/{each}" for each in ("templates/layout.html", "static/htmx-LICENSE.txt")} <= console
-    own = [each for each in (ROOT / "trails/serve/console").rglob("*.*") if "__pycache__" not in each.parts]
-    assert console == {str(each.relative_to(ROOT)) for each in own if each.is_file()}
+    served = {name for name in names if name.startswith("trails/serve/")}
+    assert {name for name in names if name.endswith((".css", ".js", ".html"))} - served == page
+    own = {
+        str(each.relative_to(ROOT)) for each in (ROOT / "trails/serve").rglob("*.*") if "__pycache__" not in each.parts
+    }
+    assert served == own
 
 
 # --- what continuous integration installs

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from trails.serve.service import Service
+from trails.serve.appends import Appender
+from trails.store.contract import QuadStore
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -18,11 +18,11 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, store: QuadStore, appender: Appender) -> None:
         self.registry = CollectorRegistry()
         """Where other parts register their own."""
         ProcessCollector(registry=self.registry)
-        self.registry.register(_StoreFigures(service))
+        self.registry.register(_StoreFigures(store, appender))
         self._requests = Counter(
             "trails_requests", "Requests that were answered.", ("method", "route", "status"), registry=self.registry
         )
@@ -49,12 +49,12 @@ class Metrics:
 class _StoreFigures(Collector):
     """Figures that the store and its writer have at hand."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, store: QuadStore, appender: Appender) -> None:
+        self._store, self._appender = store, appender
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures as they are now."""
-        store, appender = self._service.store.store, self._service.appender
+        store, appender = self._store, self._appender
         yield GaugeMetricFamily("trails_store_commit", "The number of the store's last commit.", store.number)
         yield GaugeMetricFamily("trails_log_lines", "Lines of the store's log.", store.log.reached.lines)
         yield GaugeMetricFamily("trails_appends_waiting", "Appends that wait to be written.", appender.waiting)

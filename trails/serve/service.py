@@ -89,7 +89,7 @@ class Service:
         """Stores as they were."""
         self.feed = CommitFeed(store)
         """What is committed."""
-        self.metrics = Metrics(self)
+        self.metrics = Metrics(store.store, self.appender)
         self._stopping: asyncio.Event | None = None
         self.is_stopping = False
         """Whether the server is about to stop: nothing that goes on for ever is begun."""
