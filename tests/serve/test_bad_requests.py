@@ -81,3 +81,11 @@ def test_an_address_that_does_not_exist_is_a_page_for_browsers_and_a_problem_for
     assert "There is no page at this address." in page.text
     problem = client.get("/nowhere")
     assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")
+
+
+def test_addresses_that_clients_make_up_are_counted_as_one(client: TestClient) -> None:
+    for number in range(3):
+        client.get(f"/made-up-{number}")
+        client.get(f"/madeup{number}", headers={"Host": "evil.example"})
+        client.post("/health/" + str(number))
+    assert "up" not in "".join(line for line in client.get("/metrics").text.splitlines() if "trails_requests" in line)

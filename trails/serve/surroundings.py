@@ -62,7 +62,7 @@ class Observed:
 def _first_part(path: str, status: int) -> str:
     """Return what a request counts as that says no route: never what a client made up."""
     first = path.split("/", 2)[1]
-    return "other" if status == HTTPStatus.NOT_FOUND or not first.isalnum() else f"/{first}"
+    return "other" if status >= HTTPStatus.BAD_REQUEST or not first.isalnum() else f"/{first}"
 
 
 def _line(scope: Scope, status: int, size: int, seconds: float) -> bytes:
