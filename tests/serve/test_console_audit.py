@@ -125,6 +125,25 @@ def test_two_chosen_sessions_are_compared_and_nine_are_too_many(client: TestClie
     assert "up to 8 branches" in answer.text
 
 
+def test_long_comparisons_and_many_scores_go_on_page_by_page(client: TestClient, store: trails.Repository) -> None:
+    for name in ("long", "other", "third"):
+        with store.session(name) as session:
+            session.extend([{"role": "user", "content": f"{number} by {name}"} for number in range(160)])
+    for number in range(210):
+        store.score("long", "grade", number, by="bob", version=str(number))
+    for path in ("/compare?left=long&right=other", "/compare?of=long&of=other&of=third", "/scores?name=grade"):
+        first = client.get(path)
+        links = [attributes["href"] for tag, attributes in _Markup(first.text).tags if tag == "a"]
+        after = next(link for link in links if "start=" in (link or ""))
+        second = client.get(after or "")
+        assert second.status_code == 200
+        assert "Go on" in first.text
+        assert "Before" not in first.text
+        assert "Go on" not in second.text
+        assert "Before" in second.text
+    assert client.get("/scores?start=one").status_code == 400
+
+
 def test_the_form_names_the_places_where_sessions_were_forked(client: TestClient) -> None:
     page = client.get("/compare").text
     links = [unescape(attributes["href"] or "") for tag, attributes in _Markup(page).tags if tag == "a"]
