@@ -17,7 +17,7 @@ REFUSALS: Final = frozenset(
     {400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 414, 415, 421, 422, 428, 429, 431, 501, 503, 505}
 )
 """How a server says no. 503 names a limit of the server's own; 500 is a fault."""
-WELL: Final = frozenset({200, 201, 202, 204, 206, 301, 302, 303, 304, 307, 308})
+WELL: Final = frozenset({100, 200, 201, 202, 204, 206, 301, 302, 303, 304, 307, 308})
 ANY: Final = REFUSALS | WELL
 
 _MOST: Final = 1 << 20
@@ -275,7 +275,7 @@ _KINDS: Final[tuple[Callable[[random.Random], Attack], ...]] = (
 def _odd_turns(chance: random.Random, session: str) -> Attack:
     body = chance.choice(
         (
-            b'{"turns":[]}', b'{"turns":{}}', b'{"turns":[1]}', b'{"turns":[{"role":"emperor","content":"a"}]}',
+            b'{"turns":[]}', b'{"turns":{}}', b'{"turns":[1]}', b'{"turns":[{"role":"","content":"a"}]}',
             b'{"turns":[{"role":"user"}]}', b'{"turns":[{"role":"user","content":' + b"[" * 5_000 + b"]" * 5_000 + b"}]}",
             b'{"turns":[{"role":"user","content":"\\ud800"}]}', b'{"turns":[null]}', b"[]",
             b'{"turns":[{"role":"user","content":"a"},{"role":"user","content":5}]}',

@@ -78,9 +78,8 @@ class Writer(threading.Thread):
 
     def _fork(self, session: str, new: str) -> None:
         self.forks.append(new)
-        answer = self._until_answered(partial(self._client.fork, session, new))
-        # 409: it is there, because the server was killed before it answered
-        assert answer.status in (200, 201, 409), answer
+        answer = self._until_answered(partial(self._client.fork, session, new, key=new))
+        assert answer.status == 201, answer
 
     def _until_answered(self, request: Callable[[], Answer]) -> Answer:
         while True:

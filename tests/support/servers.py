@@ -173,9 +173,9 @@ class Client:
         """Read the last turns of a session."""
         return self.ask("GET", f"/api/sessions/{session}/turns?last={count}")
 
-    def fork(self, session: str, new: str, *, at: int | None = None) -> Answer:
-        """Fork a session."""
-        return self.ask("POST", f"/api/sessions/{session}/forks", {"id": new} | ({} if at is None else {"at": at}))
+    def fork(self, session: str, new: str, *, key: str) -> Answer:
+        """Fork a session at its end."""
+        return self.ask("POST", f"/api/sessions/{session}/forks", {"id": new}, Idempotency_Key=key)
 
 
 def _children(process: int) -> list[int]:
