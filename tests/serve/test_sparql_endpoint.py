@@ -548,6 +548,9 @@ def test_a_long_query_too_many_is_ended_so_that_short_ones_have_a_place(memory: 
         refused = server.ask(SLOW)
         assert (refused.status_code, refused.json()["title"]) == (503, "Busy")
         assert _busy() == 1
+        figures = httpx.get(f"{server.url}/metrics").text
+        assert "trails_queries_running 1.0" in figures
+        assert 'trails_queries_total{outcome="Busy"} 1.0' in figures
 
 
 LONG = "SELECT ?x ?y { VALUES ?x { 1 2 3 } ?a ?b ?c . ?d ?e ?f . ?g ?h ?y }"

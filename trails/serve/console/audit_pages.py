@@ -25,7 +25,7 @@ from trails.rdf.query_files import THEMES, Parameter, QueryFile
 from trails.serve.access import Forbidden, require, view_of
 from trails.serve.console.rendering import address, download, page, route, session_address
 from trails.serve.service import Service, service_of
-from trails.serve.sparql.turnstile import Turnstile
+from trails.serve.sparql.turnstile import turnstile_of
 from trails.store.contract import Result, Solutions, Triples
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class _Questions:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._turnstile = Turnstile(service)
+        self._turnstile = turnstile_of(service)
 
     async def page(self, request: Request) -> Response:
         """Show a question with its form, and the answer once what it needs is filled in."""

@@ -21,7 +21,7 @@ from trails.serve.sparql import answers, description, negotiation, protocol
 from trails.serve.sparql.answers import IN_MEMORY, LimitExceeded, Question, TimeExceeded, Written
 from trails.serve.sparql.negotiation import ROWS, TRIPLES
 from trails.serve.sparql.outbox import Outbox
-from trails.serve.sparql.turnstile import Busy, Gone, Turnstile
+from trails.serve.sparql.turnstile import Busy, Gone, turnstile_of
 from trails.store.queries.query_pool import NoProcess
 from trails.store.queries.written_answers import Formats
 
@@ -56,7 +56,7 @@ class _Endpoint:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._turnstile = Turnstile(service)
+        self._turnstile = turnstile_of(service)
         self._outbox = Outbox(service)
 
     async def sparql(self, request: Request) -> Response:
@@ -203,7 +203,8 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > protocol.MAX_BODY:
-            raise HTTPException(413, f"the body has more than {protocol.MAX_BODY:,} bytes; a query has up to 65,536")
+            detail = f"the body has more than {protocol.MAX_BODY:,} bytes; a query has up to 65,536"
+            raise HTTPException(413, detail, headers={"Connection": "close"})
     return bytes(body)
 
 

@@ -6,14 +6,16 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.from_thread
+from prometheus_client import Counter, Gauge
 
-from trails.errors import QueryEnded, TrailsError
+from trails.errors import TrailsError
 from trails.rdf import query_guard
 from trails.serve.access import caller_of
-from trails.serve.service import Service
+from trails.serve.service import Service, service_of
 from trails.serve.sparql.places import Places
 from trails.store.queries import query_pool
 
@@ -38,14 +40,17 @@ class Gone(TrailsError):
 
 
 class Turnstile:
-    """The places for queries: each waits for one, and long ones may have all but one of them."""
+    """The places for queries: each waits for one, and long ones may have all but one of them. `turnstile_of` gives it."""
 
     def __init__(self, service: Service) -> None:
         """Have as many places as the settings say."""
-        self._service = service
+        self._settings = service.settings
         query_pool.allow(service.settings.query_workers + _OTHERS)
         self._places = Places(service.settings.query_workers)
         self._long = anyio.Semaphore(max(1, service.settings.query_workers - 1))
+        registry = service.metrics.registry
+        self._running = Gauge("trails_queries_running", "SPARQL queries that run.", registry=registry)
+        self._outcomes = Counter("trails_queries", "SPARQL queries, by their outcome.", ("outcome",), registry=registry)
 
     async def run(self, request: Request, ask: Callable[[Callable[[], object]], _Result]) -> _Result:
         """Return what a function gives that asks a query, called on a worker thread once there is a place for it. It is
@@ -55,39 +60,50 @@ class Turnstile:
         many long ones run already.
         """
         run = _Run()
-        outcome: list[_Result] = []
-        failure: TrailsError | None = None
+        result: list[_Result] = []
+        failure: TrailsError = Gone("the server stops")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run.watch, request, tasks.cancel_scope)
                 try:
                     async with self._place(caller_of(request).principal):
                         tasks.start_soon(run.become_long, self._long)
-                        outcome.append(await self._service.run(run.call, ask))
+                        result.append(await service_of(request).run(run.call, ask))
                 except TrailsError as error:  # within: a group of tasks would wrap it
-                    failure = error
+                    failure = run.reason or error
                 tasks.cancel_scope.cancel()
         finally:
             if run.is_long:
                 self._long.release()
-        if run.is_gone:
-            raise Gone("the client left before the query was answered")
-        if outcome:
-            return outcome[0]
-        raise _crowded() if run.is_crowded and isinstance(failure, QueryEnded) else failure or Gone("the server stops")
+            failure = run.reason or failure
+            self._outcomes.labels("answered" if result else type(failure).__name__).inc()
+        if result:
+            return result[0]
+        raise failure
 
     @asynccontextmanager
     async def _place(self, who: str | None) -> AsyncIterator[None]:
-        patience = self._service.settings.query_wait
+        patience = self._settings.query_wait
         async with AsyncExitStack() as held:
             with anyio.move_on_after(patience) as waiting:
                 await held.enter_async_context(self._places.place(who))
             if waiting.cancelled_caught:
                 raise Busy(
-                    f"{self._service.settings.query_workers} queries run already, and none of them ended within "
+                    f"{self._settings.query_workers} queries run already, and none of them ended within "
                     f"{patience:g} seconds (query_workers, query_wait): ask again later"
                 )
-            yield
+            with self._running.track_inprogress():
+                yield
+
+
+_turnstiles: Final[WeakKeyDictionary[Service, Turnstile]] = WeakKeyDictionary()
+
+
+def turnstile_of(service: Service) -> Turnstile:
+    """Return the one turnstile of a server, which all its parts that ask queries share."""
+    if service not in _turnstiles:
+        _turnstiles[service] = Turnstile(service)
+    return _turnstiles[service]
 
 
 def _crowded() -> Busy:
@@ -103,7 +119,9 @@ class _Run:
     def __init__(self) -> None:
         self._left = threading.Event()
         self._begun = anyio.Event()
-        self.is_gone = self.is_crowded = self.is_long = False
+        self.is_long = False
+        self.reason: Busy | Gone | None = None
+        """Why it was ended, if it was."""
 
     def call(self, ask: Callable[[Callable[[], object]], _Result]) -> _Result:
         """Ask, on a worker thread."""
@@ -114,7 +132,7 @@ class _Run:
         """Have the query end once its client has left."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        self.is_gone = True
+        self.reason = Gone("the client left before the query was answered")
         self._left.set()
         scope.cancel()
 
@@ -126,5 +144,5 @@ class _Run:
             places.acquire_nowait()
             self.is_long = True
         except anyio.WouldBlock:
-            self.is_crowded = True
+            self.reason = _crowded()
             self._left.set()
