@@ -239,6 +239,17 @@ def test_figures_of_branches_are_grouped_and_are_a_file(client: TestClient, stor
     assert answer.text.startswith("group,meta.arm,count,")
 
 
+def test_two_groups_of_branches_are_tested_against_each_other(client: TestClient, store: trails.Repository) -> None:
+    for number, kind in enumerate(("a", "b") * 3):
+        store.load("plan").fork(at=1, id=f"arm-{number}", meta={"arm": kind, "grade": number}).persist()
+    asked = {"of": "plan", "at": "1", "group_by": "meta.arm", "plot": "meta.grade", "left": "a", "right": "b"}
+    told = store.compare("plan", at=1, group_by="meta.arm").test("meta.grade", "a", "b").sentences()
+    text = _Markup(client.get("/branches", params=asked).text).text
+    for line in told:
+        assert " ".join(line.split()) in text
+    assert client.get("/branches", params=asked | {"right": "<b>"}).status_code == 400
+
+
 def test_branches_of_nothing_or_an_unknown_column_are_refused_in_words(client: TestClient) -> None:
     assert client.get("/branches").status_code == 400
     answer = client.get("/branches", params={"of": "plan", "plot": "<b>"})

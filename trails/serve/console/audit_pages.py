@@ -22,11 +22,14 @@ from trails.integrity.signed_notes import to_base64
 from trails.model import iris
 from trails.rdf import query_files
 from trails.rdf.query_files import THEMES, Parameter, QueryFile
+from trails.rows import query_twins
 from trails.serve.access import Forbidden, require, view_of
 from trails.serve.console.rendering import address, download, page, route, session_address
 from trails.serve.service import Service, service_of
 from trails.serve.sparql.turnstile import turnstile_of
 from trails.store.contract import Result, Solutions, Triples
+from trails.store.queries import user_queries
+from trails.store.queries.query_pool import QueryLimits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -245,11 +248,15 @@ class _Questions:
         self, request: Request, view: Repository, query: QueryFile, form: Sequence[Field]
     ) -> dict[str, Any]:
         values = await self._service.run(_values, view, form)
-        seconds = self._service.settings.query_timeout
+        settings = self._service.settings
+        limits = QueryLimits(settings.query_timeout, MOST_ROWS, settings.query_memory)
 
         def ask(on_begin: Callable[[], object]) -> Result:
             on_begin()
-            return view.query(query.name, timeout=seconds, max_rows=MOST_ROWS, **values)
+            rows = query_twins.answer(view.workspace.rows.reading, query, values)
+            if rows is not None:
+                return rows.first(MOST_ROWS)
+            return user_queries.answer(view.store, query.bind(**values), limits, is_ours=True)
 
         found = await self._turnstile.run(request, ask)
         assert isinstance(found, Solutions | Triples)  # noqa: S101 - no query of the catalogue is an ASK

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from trails.compare.comparison import META, SCORE, Scored, scorer_name
 from trails.display import tables
-from trails.display.tables import NUMERIC
+from trails.display.tables import NUMERIC, PlainTable
 from trails.errors import InvalidInput
 from trails.serve.access import view_of
 from trails.serve.console.plots import Bar, Plot, bars, strips
@@ -128,6 +128,9 @@ async def branches_page(request: Request) -> Response:
         return download(content, _CSV if form == "csv" else _JSON, f"branches.{form}")
     chosen = [name for name in query.getlist("column") if name]
     facts = await service_of(request).run(branch_figures, found, chosen, query.get("plot") or None)
+    sides = (query.get("left", ""), query.get("right", ""))
+    tested = await service_of(request).run(_test, found, facts["column"], *sides)
+    facts |= {"tested": tested, "sides": sides}
     return page(
         request, "branches.html", section="compare", roots=roots, at=at, group_by=group_by, query=query, **facts
     )
@@ -138,37 +141,44 @@ def branch_figures(found: Comparison, chosen: Sequence[str], drawn: str | None) 
 
     Raises `InvalidInput` for a column that is not known.
     """
-    columns = found.known(chosen) if chosen else usual_columns(found)
+    every = found.showing(tuple(found.kinds)).table()
+    columns = found.known(chosen) if chosen else usual_columns(every)
     numeric = [name for name, kind in found.kinds.items() if kind in NUMERIC and name != "fork_index"]
     column = drawn or next(iter([*(name for name in numeric if name.startswith(SCORE)), "tokens"]))
     found.known([column])
     names = ["session", *(name for name in columns if name != "session")]
-    table = found.showing(names).table()
     by_name: dict[str, list[Any]] = {}
     for group in found.groups:
         by_name.setdefault(group.name, []).extend(row[column] for row in group.rows)
     return {
         "found": found,
-        "table": table,
+        "kinds": found.kinds,
         "cells": [
-            [(name, tables.text(row[name], table.kinds[name])) for name in names] for row in table.rows[:MOST_BRANCHES]
+            [(name, tables.text(row[name], found.kinds[name])) for name in names] for row in every.rows[:MOST_BRANCHES]
         ],
         "columns": names,
-        "left_out": max(0, len(table.rows) - MOST_BRANCHES),
+        "left_out": max(0, len(every.rows) - MOST_BRANCHES),
         "numeric": numeric,
         "right": NUMERIC,
         "column": column,
-        "plot": strips(_floats(by_name or {"all branches": found.showing([column]).table().column(column)})),
+        "plot": strips(_floats(by_name or {"all branches": every.column(column)})),
+        "groups": list(by_name),
         "groupable": [name for name, kind in found.kinds.items() if kind in _GROUPABLE],
     }
 
 
-def usual_columns(found: Comparison) -> tuple[str, ...]:
+def usual_columns(every: PlainTable) -> tuple[str, ...]:
     """Return the columns that a page shows unless others are chosen: those in which some branch has something."""
-    every = found.showing(tuple(found.kinds)).table()
-    filled = {name for name in found.kinds if any(cell not in (None, [], {}) for cell in every.column(name))}
-    extra = [name for name in found.kinds if name.startswith((META, SCORE))]
+    filled = {name for name in every.kinds if any(cell not in (None, [], {}) for cell in every.column(name))}
+    extra = [name for name in every.kinds if name.startswith((META, SCORE))]
     return tuple(name for name in ("label", *_FIRST, *extra, "last_answer") if name in filled)
+
+
+def _test(found: Comparison, column: str, left: str, right: str) -> list[str]:
+    """Return in words whether two groups differ in a column; nothing unless two groups are named."""
+    if not left or not right or not found.groups:
+        return []
+    return found.test(column, left, right).sentences()
 
 
 def _floats(groups: Mapping[str, Sequence[Any]]) -> dict[str, list[float | None]]:
