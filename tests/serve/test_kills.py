@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import trails
+from tests.support import many_writers
 from tests.support.clusters import Cluster
 from tests.support.machines import Size
 from tests.support.served_writers import write_and_kill
+from tests.support.servers import serving
 
 pytest.importorskip("uvicorn")
 
@@ -30,3 +33,22 @@ def test_nothing_is_lost_or_doubled_in_postgresql(cluster: Cluster, url: str, tm
     assert figures["resent"], "no request was under way at any kill: this test showed nothing"
     assert figures["conflicts"], "no two clients wrote to one session at the same time"
     print(figures)  # noqa: T201
+
+
+def test_nothing_is_lost_or_doubled_by_processes_that_open_the_server_as_their_store(
+    tmp_path: Path, size: Size
+) -> None:
+    """Clients are killed as well as the server."""
+    turns, kills = _FIGURES[size]
+    (tmp_path / "said").mkdir()
+    trails.open(tmp_path / "store", create=True).close()
+    with serving(tmp_path / "store", tmp_path / "server.log") as server:
+        address = f"http://127.0.0.1:{server.port}"
+
+        def restart() -> None:
+            server.kill()
+            server.start()
+
+        many_writers.write_and_kill(
+            address, tmp_path / "said", turns // 5, kills, max(1, kills // 2), restart=restart, served=True
+        )

@@ -86,13 +86,21 @@ class Writers:
 
 
 def write_and_kill(
-    url: str, folder: Path, turns: int, kills: int, restarts: int = 0, *, restart: Callable[[], None] = print
+    url: str,
+    folder: Path,
+    turns: int,
+    kills: int,
+    restarts: int = 0,
+    *,
+    restart: Callable[[], None] = print,
+    served: bool = False,
 ) -> None:
     """Have processes write until so many turns are acknowledged, and hold against it what is there then.
 
-    Nothing acknowledged is missing, and nothing is there twice.
+    Nothing acknowledged is missing, and nothing is there twice. A store that is `served` is made by whoever serves it, and
+    its index is the server's.
     """
-    with trails.open(url, create=True) as store:
+    with trails.open(url, create=not served) as store:
         for name in _SESSIONS:
             store.create(id=name).persist()
     chance = random.Random(13)
@@ -118,6 +126,8 @@ def write_and_kill(
         # Of each process that was killed, one commit may have been written whose answer it did not live to tell.
         assert len(found) - len(writers.acknowledged) <= writers.begun
         assert store.verify().ok
+        if served:
+            return
         quads = set(store.store.quads((None, None, None, None)))
     with trails.open(url, read_only=True) as store:
         assert set(store.store.quads((None, None, None, None))) == quads

@@ -34,7 +34,7 @@ const edit = () => {
   editor = new Yasqe(host, {
     value: area.value, persistenceId: null, showQueryButton: false, resizeable: true,
     createShareableLink: undefined, pluginButtons: undefined, consumeShareLink: undefined, prefixCcApi: "",
-    editorHeight: "22rem", requestConfig: { endpoint: "/sparql" },
+    editorHeight: "22rem", lineWrapping: true, requestConfig: { endpoint: "/sparql" },
   });
   editor.setValue(area.value);
   editor.addKeyMap({ "Ctrl-Enter": () => form.requestSubmit(), "Cmd-Enter": () => form.requestSubmit() });
