@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST_RUNS: Final = 150
 """Turns, or runs of equal ones, on one page."""
+MOST_ROWS: Final = 60
+"""Rows of several branches on one page."""
 MOST_BRANCHES: Final = 8
 """Branches side by side; more of them are a table of figures."""
 MOST_TEXT: Final = 4_000
@@ -157,13 +159,13 @@ def _beside(view: Repository, names: Sequence[str], start: int, *, everything: b
     rows = aligned(diffs)
     common = min(diff.common for diff in diffs)
     kept = [row for row in rows if everything or not row.is_equal]
-    some = kept[start : start + MOST_RUNS]
+    some = kept[start : start + MOST_ROWS]
     return {
         "common": common,
         "hidden": len(rows) - len(kept),
         "rows": [_cells(row, first) for row in some],
         "ends": [diffs[0].left, *(diff.right for diff in diffs)],
-        "more": start + MOST_RUNS if start + MOST_RUNS < len(kept) else None,
+        "more": start + MOST_ROWS if start + MOST_ROWS < len(kept) else None,
         "title": block_title,
     }
 
