@@ -125,22 +125,27 @@ def test_two_chosen_sessions_are_compared_and_nine_are_too_many(client: TestClie
     assert "up to 8 branches" in answer.text
 
 
+def _pages(client: TestClient, path: str | None) -> int:
+    """Follow the links to what comes after, to the end; return how many pages there are."""
+    number = 0
+    while path is not None:
+        page = client.get(path)
+        assert page.status_code == 200, path
+        assert (">Before</a>" in page.text) is (number > 0)
+        after = re.search(r'href="([^"]*)">Go on</a>', page.text)
+        path = None if after is None else unescape(after[1])
+        number += 1
+    return number
+
+
 def test_long_comparisons_and_many_scores_go_on_page_by_page(client: TestClient, store: trails.Repository) -> None:
     for name in ("long", "other", "third"):
         with store.session(name) as session:
             session.extend([{"role": "user", "content": f"{number} by {name}"} for number in range(160)])
     for number in range(210):
         store.score("long", "grade", number, by="bob", version=str(number))
-    for path in ("/compare?left=long&right=other", "/compare?of=long&of=other&of=third", "/scores?name=grade"):
-        first = client.get(path)
-        links = [attributes["href"] for tag, attributes in _Markup(first.text).tags if tag == "a"]
-        after = next(link for link in links if "start=" in (link or ""))
-        second = client.get(after or "")
-        assert second.status_code == 200
-        assert "Go on" in first.text
-        assert "Before" not in first.text
-        assert "Go on" not in second.text
-        assert "Before" in second.text
+    assert [_pages(client, path) for path in ("/compare?left=long&right=other", "/scores?name=grade")] == [2, 2]
+    assert _pages(client, "/compare?of=long&of=other&of=third") == 3
     assert client.get("/scores?start=one").status_code == 400
 
 
@@ -617,3 +622,12 @@ def test_each_role_does_what_it_may_and_to_nothing_else(
     assert len(store.store.log.lines()) == lines
     assert clients["writer"].post("/actions/note", data=own | fields, follow_redirects=False).status_code == 303
     assert [note.author for note in store.notes.list("of-ann")] == ["ann"]
+
+
+def test_a_fork_point_and_a_session_lead_to_comparisons(client: TestClient) -> None:
+    page = client.get("/session", params={"id": "plan"})
+    links = {attributes.get("href") for tag, attributes in _Markup(page.text).tags if tag == "a"}
+    assert {"/branches?of=plan&at=1", "/branches?of=plan", "/audit/verify?session=plan"} <= links
+    assert "3 branches" in client.get("/branches?of=plan&at=1").text
+    page = client.get("/session", params={"id": "bus"})
+    assert "/compare?left=plan&right=bus" in unescape(page.text)
