@@ -34,6 +34,8 @@ from trails.serve.app import create_app  # noqa: E402
 from trails.serve.service import Settings  # noqa: E402
 from trails.serve.sparql import outbox  # noqa: E402
 
+pytestmark = pytest.mark.any_store
+
 if TYPE_CHECKING:
     from httpx2 import Response
 
@@ -195,6 +197,22 @@ def test_what_is_no_query_is_refused_with_a_problem_document(
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
     assert response.json()["status"] == status
     assert response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body", "status"),
+    [
+        ("application/sparql-query; charset=iso-8859-1", b"ASK {}", 415),
+        ("application/sparql-query", b"ASK { ?s ?p '\xff' }", 400),
+        ("application/sparql-update", b"CLEAR ALL", 403),
+        ("application/json", b"{}", 415),
+        ("application/sparql-query", b" " * ((1 << 20) + 1), 413),
+        ("application/sparql-query", b"#" * 70_000, 400),
+    ],
+)
+def test_a_body_that_is_no_query_is_refused(client: TestClient, media_type: str, body: bytes, status: int) -> None:
+    response = client.post("/sparql", content=body, headers={"Content-Type": media_type})
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
 
 
 def test_a_dataset_is_that_of_the_request_then_that_of_the_query_then_all_graphs(store: Repository) -> None:
@@ -395,6 +413,20 @@ def test_a_client_may_ask_for_less_time_than_the_server_allows_and_never_for_mor
         for given, allowed in (("0.2", 0.2), ("60", 0.4)):
             response = ask(client, SLOW, timeout=given)
             assert (response.status_code, response.json()["allowed"]) == (503, allowed)
+
+
+def test_a_query_whose_process_goes_away_is_told_so_without_the_place_of_the_store(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "secret-place", create=True) as store, _Served(_filled(store)) as server:
+        answers: list[Response] = []
+        thread = threading.Thread(target=lambda: answers.append(server.ask(SLOW)))
+        thread.start()
+        assert _until(lambda: _busy() == 1)
+        time.sleep(0.2)
+        query_pool.end(store.store, trails.QueryEnded("the query in secret-place was ended"))
+        thread.join(20)
+        assert answers[0].status_code == 503
+        assert "secret-place" not in answers[0].text
+        assert "retry-after" in answers[0].headers
 
 
 # --- what a caller may see

@@ -42,6 +42,7 @@ def _written(values: Sequence[str | None], form: ox.QueryResultsFormat) -> bytes
 @pytest.mark.parametrize("media_type", FORMATS)
 @given(values=texts, size=st.integers(1, 9))
 @example(values=['x"}},{"', "\\"], size=1)
+@example(values=["\\", "a", "b"], size=3)
 @example(values=[None, None], size=2)
 def test_the_rows_of_an_answer_are_counted_in_its_parts(media_type: str, values: list[str | None], size: int) -> None:
     written = _written(values, FORMATS[media_type])

@@ -36,6 +36,7 @@ _READ_ONLY: Final = (
     "graphs are only read here: the log of the store is the truth, and sessions are written through the API"
 )
 _RETRY: Final = {"Retry-After": "2"}
+_ENDED: Final = "the query was ended: its process went away, or the store is being closed or vacuumed; ask again"
 _FIGURES_PATIENCE: Final = 2.0
 """Seconds for the figures of the service description, which goes without them where they take longer."""
 
@@ -180,7 +181,9 @@ def _refusal(error: TrailsError) -> Response:
         return _refused(422, title, error.message, page=error.page, limit=error.limit, allowed=error.allowed)
     if isinstance(error, TimeExceeded):
         return _refused(503, title, error.message, page=error.page, limit=error.limit, allowed=error.allowed)
-    return _refused(503, title, error.message, page=error.page, headers=_RETRY)
+    if isinstance(error, Busy):
+        return _refused(503, title, error.message, page=error.page, headers=_RETRY)
+    return _refused(503, title, _ENDED, page=error.page, headers=_RETRY)  # its own text names the store's folder
 
 
 def _refused(
