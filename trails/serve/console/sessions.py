@@ -20,7 +20,7 @@ from trails.serve.console.rendering import HEADERS, address, page, render, route
 from trails.serve.service import Service, service_of
 from trails.session.repository import Repository
 
-_ROWS: Final = 100
+_ROWS: Final = 60
 _HITS: Final = 50
 _DAY: Final = timedelta(days=1)
 _TEXTS: Final = ("text", "principal", "agent", "model", "label")
