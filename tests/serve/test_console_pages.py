@@ -7,14 +7,20 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 from starlette.testclient import TestClient
 
 import trails
 from trails.history.lookup.forest import ForestNode, Twig
+from trails.serve import tokens
 from trails.serve.app import create_app
 from trails.serve.console.forest_page import place_lanes
+from trails.serve.tokens import TokenFile
 
 
 @pytest.fixture
@@ -120,13 +126,13 @@ def test_a_filter_that_cannot_be_is_refused_in_words(client: TestClient) -> None
 
 def test_pages_of_rows_go_on_where_the_last_one_ended(store: trails.Repository, client: TestClient) -> None:
     with store.commit():
-        for number in range(130):
+        for number in range(110):
             session = store.create(id=f"s{number:03}")
             session.persist()
     first = client.get("/").text
     more = first.split('hx-get="/sessions/rows?cursor=')[1].split('"')[0]
     second = client.get(f"/sessions/rows?cursor={more}").text
-    assert (first.count('<tr id="row-'), second.count('<tr id="row-')) == (60, 60)
+    assert (first.count('<tr id="row-'), second.count('<tr id="row-')) == (60, 50)
     assert "cursor=" not in second
 
 
@@ -303,3 +309,78 @@ def test_a_spawned_session_hangs_on_its_spawner() -> None:
 def test_a_lineage_in_a_circle_is_drawn_all_the_same() -> None:
     nodes = [ForestNode("a", parent="b", forked_at=1), ForestNode("b", parent="a", forked_at=1)]
     assert len(place_lanes([Twig(node) for node in nodes]).layout.lanes) == 2
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[TestClient]:
+    """A client that reads as alice in a store with a session of hers and one of bob's."""
+    with trails.open(tmp_path / "store", create=True) as store:
+        for principal in ("alice", "bob"):
+            session = store.create(id=f"of-{principal}", principal=principal)
+            session.append("user", f"A word of {principal}")
+            session.persist()
+        assert store.store.folder is not None
+        _, secret = TokenFile(store.store.folder / tokens.NAME).make("laptop", "alice", "reader")
+        with TestClient(create_app(store), base_url="http://localhost") as client:
+            client.headers["authorization"] = f"Bearer {secret}"
+            yield client
+
+
+def test_a_readers_console_shows_nothing_of_others(reader: TestClient) -> None:
+    for address in (
+        "/",
+        "/sessions/rows",
+        "/search?text=word",
+        "/forest?as=list",
+        "/forest/lanes",
+        "/session?id=of-alice",
+    ):
+        page = reader.get(address).text
+        assert "of-alice" in page, address
+        assert "bob" not in page, address
+    assert "1 session" in reader.get("/sessions/figures").text
+    for address in ("/session", "/session/part", "/turn", "/image", "/payload", "/session/dropped", "/forest/lanes"):
+        assert reader.get(f"{address}?id=of-bob&turn=0").status_code == 404, address
+    assert "of-bob" not in reader.get("/?text=bob").text
+
+
+def test_whoever_has_no_token_is_sent_to_sign_in(reader: TestClient) -> None:
+    del reader.headers["authorization"]
+    for address in ("/", "/session?id=of-alice", "/forest"):
+        answer = reader.get(address, headers={"accept": "text/html"}, follow_redirects=False)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/login")
+
+
+def test_a_programs_console_signs_in_by_its_link_and_ends_with_the_store(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "store", create=True) as store:
+        console = store.ui()
+        assert store.ui() is console
+        assert console.link.startswith(f"{console.address}/login#once_")
+        assert f'href="{console.address}/login#' in console._repr_html_()
+        assert httpx.get(f"{console.address}/").status_code == 200
+    assert console.is_closed
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{console.address}/")
+
+
+def test_trails_ui_prints_a_link_that_works_once_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "store", create=True) as store:
+        assert store.store.folder is not None
+        TokenFile(store.store.folder / tokens.NAME).make("laptop", "alice", "reader")  # so that one must sign in
+    command = [sys.executable, "-m", "trails", "ui", str(tmp_path / "store"), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address, _, secret = process.stdout.readline().strip().partition("/login#")
+            form = {"token": secret, "next": "/"}
+            origin = {"origin": address}
+            with httpx.Client(base_url=address) as client:
+                assert client.get("/", headers={"accept": "text/html"}).status_code == 303
+                assert client.post("/login", data=form, headers=origin).status_code == 303
+                assert client.get("/").status_code == 200
+            assert httpx.post(f"{address}/login", data=form, headers=origin).status_code in (401, 403)
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import Final
 
 from trails.errors import StoreFailed
-from trails.serve.access import Caller
+from trails.serve import tokens
+from trails.serve.callers import Caller
 from trails.serve.server import make_server, run_until_signal
 from trails.serve.service import Service, Settings
 from trails.session.repository import Repository
@@ -54,7 +53,4 @@ def run_console(store: Repository, port: int, is_ready: Callable[[str], None]) -
 
 def entry_link(service: Service, address: str) -> str:
     """Return a link to the console that signs in once, as whoever sits at this machine."""
-    if find_spec("trails.serve.tokens") is None:
-        return f"{address}/"
-    token = import_module("trails.serve.tokens").one_time(service, Caller(None, "admin"))
-    return f"{address}/login#{token}"
+    return f"{address}/login#{tokens.one_time(service, Caller(None, 'admin'))}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import orjson
 from starlette.requests import Request
@@ -25,6 +26,8 @@ from trails.session.repository import Repository
 _LINES: Final = 300
 """Sessions on a page of the list."""
 _TICKS: Final = 10
+_kept: Final[WeakKeyDictionary[Repository, tuple[int, bytes]]] = WeakKeyDictionary()
+"""By view, the number of the last commit and the lanes as they were then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,21 @@ async def forest_lanes(request: Request) -> Response:
     """Answer with the lanes of the forest in JSON, for the script that draws them."""
     view, name = await view_of(request), request.query_params.get("id") or None
 
-    def read() -> bytes:
-        twigs, chosen = _read(view, name)
-        return orjson.dumps(place_lanes(twigs).to_columns(chosen) if twigs else {"id": []})
+    content = await service_of(request).run(_lanes, view, name)
+    return Response(content, media_type="application/json", headers=HEADERS)
 
-    return Response(await service_of(request).run(read), media_type="application/json", headers=HEADERS)
+
+def _lanes(view: Repository, name: str | None) -> bytes:
+    """Return the lanes in JSON; those of the whole forest are kept until something is committed."""
+    number = view.store.number
+    kept = _kept.get(view)
+    if name is None and kept is not None and kept[0] == number:
+        return kept[1]
+    twigs, chosen = _read(view, name)
+    content = orjson.dumps(place_lanes(twigs).to_columns(chosen) if twigs else {"id": []})
+    if name is None:
+        _kept[view] = (number, content)
+    return content
 
 
 def routes(service: Service) -> Sequence[BaseRoute]:
