@@ -329,6 +329,14 @@ def test_without_a_query_the_endpoint_describes_itself(client: TestClient) -> No
     assert (f"{void}triples", count) in told
 
 
+def test_the_description_counts_again_what_was_written_since(store: Repository) -> None:
+    accept, two = {"Accept": "application/n-triples"}, 'void#entities> "2"'
+    with _client(_filled(store)) as client:
+        assert [two in client.get("/sparql", headers=accept).text for _ in range(2)] == [False, False]
+        store.create(id="another").persist()
+        assert [two in client.get("/sparql", headers=accept).text for _ in range(2)] == [True, True]
+
+
 def test_a_graph_is_read_by_its_iri_and_never_written(client: TestClient) -> None:
     iri = "urn:trails:session:s"
     response = client.get("/graphs", params={"graph": iri}, headers={"Accept": "application/n-triples"})

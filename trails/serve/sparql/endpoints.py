@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -28,6 +29,9 @@ from trails.store.queries.written_answers import Formats
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
+
+    from trails.session.repository import Repository
+    from trails.store.contract import QuadStore
 
 Handler = Callable[["Request"], Awaitable[Response]]
 
@@ -59,6 +63,7 @@ class _Endpoint:
         self._service = service
         self._turnstile = turnstile_of(service)
         self._outbox = Outbox(service)
+        self._figures: WeakKeyDictionary[QuadStore, tuple[int, Mapping[str, int]]] = WeakKeyDictionary()
 
     async def sparql(self, request: Request) -> Response:
         """Answer a query; without one, describe the endpoint."""
@@ -115,17 +120,25 @@ class _Endpoint:
     async def _description(self, request: Request) -> Response:
         media_type = _formats(request, protocol.format_name(protocol.parameters(request.url.query)), (), TRIPLES)[1]
         assert media_type is not None  # noqa: S101 - there is no other form
-        view, text = await view_of(request), query_files.find("void").bind()
-        count = partial(answers.figures, view, text, self._service.settings, _FIGURES_PATIENCE)
-        try:
-            figures = await self._turnstile.run(request, count)
-        except (QueryEnded, NoProcess, Busy):
-            figures = {}
+        figures = await self._figures_of(request, await view_of(request))
         endpoint = str(request.url.replace(query=""))
         return Response(
             description.described(endpoint, figures, media_type),
             headers={"Content-Type": _with_charset(media_type), "Vary": "Accept"},
         )
+
+    async def _figures_of(self, request: Request, view: Repository) -> Mapping[str, int]:
+        """Return how much a view holds, counted once for each commit; nothing where that takes too long."""
+        number, figures = self._figures.get(view.store, (-1, {}))
+        if number == (now := view.store.number):
+            return figures
+        text = query_files.find("void").bind()
+        count = partial(answers.figures, view, text, self._service.settings, _FIGURES_PATIENCE)
+        try:
+            self._figures[view.store] = now, await self._turnstile.run(request, count)
+        except (QueryEnded, NoProcess, Busy):
+            return {}
+        return self._figures[view.store][1]
 
     async def _answer(self, request: Request, question: Question) -> Response:
         return self._response(request, await self._written(request, question))
