@@ -168,7 +168,7 @@ def test_no_text_of_a_turn_becomes_markup_side_by_side(client: TestClient, store
     one.append("assistant", "", tool_calls=[{"id": "c", "name": "run</b>", "arguments": {"</p><b>": HOSTILE}}])
     one.persist()
     two = store.load("plan").fork(at=1, id="two")
-    two.append("assistant", HOSTILE + "<u>more</u>")
+    two.append("assistant", HOSTILE + "<u>more</u><script>alert(3)</script>")
     two.append("assistant", "", tool_calls=[{"id": "c", "name": "run</b>", "arguments": {"</p><b>": "<i>"}}])
     two.persist()
     for parameters in ({"left": "one", "right": "two"}, {"of": ["one", "two", "plan"]}):
