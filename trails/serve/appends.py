@@ -31,6 +31,7 @@ class Append:
     """Turns that a client appends to a session."""
 
     session_id: str
+    """Any name of the session; its id once it is written."""
     turns: Sequence[Mapping[str, Any]]
     """The arguments of `Session.append`, for each."""
     expected: str | None = None
@@ -106,7 +107,8 @@ class Appender:
         self._drop_erased()
         by_session: dict[str, list[Append]] = {}
         for each in appends:
-            by_session.setdefault(each.session_id, []).append(each)
+            if self._is_named(each):
+                by_session.setdefault(each.session_id, []).append(each)
         ready: dict[str, Session] = {}
         for session_id, own in by_session.items():
             handle = self._prepare(session_id, own)
@@ -122,6 +124,15 @@ class Appender:
         for session_id in by_session:
             self._retire(session_id)
         self.appends += sum(each.error is None for each in appends)
+
+    def _is_named(self, wanted: Append) -> bool:
+        """Give an append the id of its session; where there is none, it has an error."""
+        try:
+            if wanted.session_id not in self._handles:
+                wanted.session_id = self._store.resolve(wanted.session_id)
+        except Exception as error:  # noqa: BLE001 - who waits is told
+            wanted.error = error
+        return wanted.error is None
 
     def _commit(self, handles: Sequence[Session]) -> None:
         self.commits += 1  # on one thread at a time

@@ -21,6 +21,8 @@ _HEAD_BYTES: Final = 64 << 10
 """Bytes of a request's line and headers,"""
 _HEAD_SECONDS: Final = 20.0
 """and how long they may take."""
+_IDLE: Final = 30
+"""Seconds that a connection is kept on which nothing is asked."""
 _GRACE: Final = 30
 """Seconds that requests get to end once the server is stopped."""
 
@@ -61,6 +63,7 @@ def make_server(store: Repository, settings: Settings, is_ready: Callable[[str],
         proxy_headers=settings.is_behind_proxy,
         forwarded_allow_ips="127.0.0.1,::1" if settings.is_behind_proxy else "",
         limit_concurrency=settings.max_connections,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_GRACE,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

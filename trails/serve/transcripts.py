@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from trails.errors import InvalidInput
@@ -56,7 +58,7 @@ class Bounds(NamedTuple):
         return first, min(max(first, end), first + MOST)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """A page of a transcript."""
 
@@ -64,6 +66,11 @@ class Page:
     tag: str
     lines: int = 0
     """How far the log reached before it was read."""
+
+    @cached_property
+    def zipped(self) -> bytes:
+        """The body, compressed; made once for all who ask."""
+        return gzip.compress(self.body, compresslevel=4, mtime=0)
 
 
 def read_page(store: Repository, session_id: str, bounds: Bounds) -> Page:
@@ -117,21 +124,30 @@ class KeptPages:
         self._seen: Leaves = store.store.log.reached
         self._lock = threading.Lock()
 
-    def page(self, session_id: str, bounds: Bounds) -> Page:
-        """Return a page as it is now."""
+    def page(self, name: str, bounds: Bounds) -> Page:
+        """Return a page of the session with a name, as it is now."""
         quads = self._store.store
         if isinstance(quads, EmbeddedStore):
             quads.poll()
         lines = self._look()
-        key = (session_id, bounds)
+        found = self._kept(name, bounds)
+        if found is None:
+            session_id = self._store.resolve(name)
+            found = None if session_id == name else self._kept(session_id, bounds)
+            if found is None:
+                page = read_page(self._store, session_id, bounds)
+                found = Page(page.body, page.tag, lines)
+                self._keep((session_id, bounds), found)
+        return found
+
+    def _kept(self, session_id: str, bounds: Bounds) -> Page | None:
+        """Return a page that is kept, if nothing of it has changed."""
         with self._lock:
-            kept = self._pages.get(key)
-            if kept is not None and kept.lines >= max(self._changed.get(session_id, 0), self._all_changed):
-                self._pages.move_to_end(key)
-                return kept
-        page = read_page(self._store, session_id, bounds)
-        self._keep(key, Page(page.body, page.tag, lines))
-        return page
+            kept = self._pages.get((session_id, bounds))
+            if kept is None or kept.lines < max(self._changed.get(session_id, 0), self._all_changed):
+                return None
+            self._pages.move_to_end((session_id, bounds))
+            return kept
 
     def _look(self) -> int:
         """Note which sessions have changed, and return how many lines the log has."""

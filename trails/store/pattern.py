@@ -29,10 +29,14 @@ def matches(quad: ox.Quad, pattern: Pattern) -> bool:
     )
 
 
+_BY_VALUE: Final = frozenset({vocab.SOURCE_ID})
+
+
 class Mentions:
     """What many quads speak of: tells of most patterns in a moment that none of them can match.
 
-    Of those in the default graph it knows subjects, predicates and values, of all others the graphs alone.
+    Of those in the default graph it knows subjects, predicates and values, of all others the graphs, and the values of
+    predicates that are looked up by value for each message.
     """
 
     def __init__(self) -> None:
@@ -45,12 +49,16 @@ class Mentions:
             self._keys.add(graph)
             if type(graph) is ox.DefaultGraph:
                 self._keys |= {(quad.subject, None), (None, quad.predicate), (quad.predicate, quad.object)}
+            elif quad.predicate in _BY_VALUE:
+                self._keys.add((graph, quad.predicate, quad.object))
 
     def may_match(self, pattern: Pattern) -> bool:
         """Tell whether one of the quads may match a pattern."""
         subject, predicate, value, graph = pattern
         if not isinstance(graph, ox.DefaultGraph):
-            return bool(self._keys) if graph is None else graph in self._keys
+            if graph is None or graph not in self._keys:
+                return graph is None and bool(self._keys)
+            return value is None or predicate not in _BY_VALUE or (graph, predicate, value) in self._keys
         return (
             graph in self._keys
             and (subject is None or (subject, None) in self._keys)

@@ -16,11 +16,14 @@ from trails.serve.api.operations import (
     idempotency_key,
 )
 from trails.serve.appends import Append
-from trails.serve.transcripts import Bounds, Page, read_page
+from trails.serve.transcripts import Bounds, read_page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+_ZIPPED: Final = 1024
+"""Bytes from which a page is compressed."""
 
 
 def turn_arguments(turns: Sequence[shapes.NewTurn]) -> list[dict[str, Any]]:
@@ -37,37 +40,38 @@ async def append_turns(request: Request) -> Response:
     """Append turns to a session, in one commit that others' appends may share."""
     asked = await ask(request, APPEND)
     service = asked.service
-    session_id = await service.run(_named, asked)
+    name = asked.path["session"]
     wanted = Append(
-        session_id,
+        name if asked.view is service.store else await service.run(asked.view.resolve, name),
         turn_arguments(asked.body.turns),
         expected_head(asked.headers),
         idempotency_key(asked.headers),
     )
     done = await service.appender.append(wanted)
     last = done.stored[-1]
-    body = render(appended(session_id, last.digest, last.index + 1, done.stored))
+    body = render(appended(done.session_id, last.digest, last.index + 1, done.stored))
     headers = {"ETag": entity_tag(last.digest)} | ({"Idempotent-Replayed": "true"} if done.is_repeat else {})
     return respond(request, body, status=APPEND.status, headers=headers)
-
-
-def _named(asked: Asked) -> str:
-    return asked.session
 
 
 async def read_turns(request: Request) -> Response:
     """Return a page of a transcript."""
     asked = await ask(request, READ)
-    page = await asked.service.run(_page, asked)
-    return respond(request, page.body, headers={"ETag": page.tag})
+    is_zipped = "gzip" in request.headers.get("accept-encoding", "")
+    body, headers = await asked.service.run(_page, asked, is_zipped=is_zipped)
+    return respond(request, body, headers=headers)
 
 
-def _page(asked: Asked) -> Page:
-    query, session_id = asked.query, asked.session
+def _page(asked: Asked, *, is_zipped: bool) -> tuple[bytes, dict[str, str]]:
+    query = asked.query
     bounds = Bounds(query.last, query.first, query.end)
     if query.at is not None or not asked.sees_all:
-        return read_page(asked.view, session_id, bounds)
-    return asked.service.pages.page(session_id, bounds)
+        page = read_page(asked.view, asked.session, bounds)
+    else:
+        page = asked.service.pages.page(asked.path["session"], bounds)
+    if is_zipped and len(page.body) > _ZIPPED:
+        return page.zipped, {"ETag": page.tag, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return page.body, {"ETag": page.tag}
 
 
 def replay(asked: Asked) -> dict[str, Any]:
