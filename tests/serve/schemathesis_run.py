@@ -47,7 +47,7 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trails-schemathesis-") as place:
         folder = Path(place)
-        _fill(folder / "store")
+        fill(folder / "store")
         (folder / "schemathesis.toml").write_text(_CONFIG, "utf-8")
         with serving(folder / "store", folder / "server.log") as server:
             command = [asked.program, "--config-file", str(folder / "schemathesis.toml"), "run"]
@@ -64,7 +64,7 @@ def main() -> int:
             return subprocess.run(command, check=False, cwd=folder).returncode
 
 
-def _fill(folder: Path) -> None:
+def fill(folder: Path) -> None:
     with trails.open(folder, create=True) as store:
         for name in ("a", "b"):
             session = store.create(id=name, principal="alice", agent="planner")

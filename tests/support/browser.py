@@ -109,6 +109,11 @@ class Browser:
         self._go(f"{page.as_uri()}{part}")
         return self
 
+    def visit(self, address: str) -> Self:
+        """Go to an address, and wait until its page is loaded."""
+        self._go(address)
+        return self
+
     def _go(self, address: str) -> None:
         self.events.clear()
         self.call("Page.navigate", url=address)
