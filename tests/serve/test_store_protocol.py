@@ -26,6 +26,7 @@ pytest.importorskip("starlette")
 from tests.support.served import served
 from trails.serve import callers, store_protocol
 from trails.serve.service import Settings
+from trails.serve.tokens import TokenFile
 from trails.store.remote.channel import HttpChannel
 from trails.store.remote.store import RemoteStore
 
@@ -246,6 +247,54 @@ def test_a_role_does_what_it_may_and_is_told_what_it_may_not(
     with pytest.raises(StoreFailed, match="admin" if done else "auditor"):
         store.store.commit(Change(drop=[graph]))
     assert own.store.quads((None, None, None, graph))
+
+
+def test_a_writer_copies_turns_and_takes_none_out(
+    own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(own)
+    as_caller(monkeypatch, "writer")
+    assert [turn.content for turn in store.flatten("leaf", id="flat").turns] == [
+        *"012",
+        "below 0",
+        "below 1",
+        "below 2",
+    ]
+    assert store.load("leaf").detach().parent_session_id is None
+    for refused in (
+        lambda: store.delete("root"),
+        lambda: store.load("flat").delete(),
+        lambda: store.prune(keep_count=0),
+        lambda: store.redact_matching("below"),
+    ):
+        with pytest.raises(StoreFailed, match="'writer' takes no text out"):
+            refused()
+    assert sorted(own.reader.ids()) == ["flat", "leaf", "root"]
+    assert own.verify().ok
+
+
+@pytest.mark.parametrize("own", ["folder"], indirect=True)
+def test_a_token_says_who_asks_and_what_they_may(
+    own: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(own)
+    file = TokenFile(tmp_path / "store" / "tokens.json")
+    secrets = {
+        name: file.make(name, principal="ann", role=callers.role_of(role), is_for_all=is_for_all)[1]
+        for name, role, is_for_all in (("all", "writer", True), ("part", "writer", False), ("chief", "admin", False))
+    }
+    with served(own) as address:
+        with pytest.raises(StoreFailed, match="wants a token"):
+            trails.open(address)
+        with pytest.raises(StoreFailed, match="does not know this token"):
+            trails.open(address, token="no-such-token")  # noqa: S106 - no secret
+        with pytest.raises(StoreFailed, match="/api"):
+            trails.open(address, token=secrets["part"])
+        monkeypatch.setenv("TRAILS_TOKEN", secrets["all"])
+        with trails.open(address) as store, pytest.raises(StoreFailed, match="takes no text out"):
+            store.redact("root", 0)
+        with trails.open(address, token=secrets["chief"]) as store:
+            assert store.redact("root", 0).turns
 
 
 def as_caller(monkeypatch: pytest.MonkeyPatch, role: callers.Role) -> None:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,14 +57,24 @@ def sample() -> Path:
 
 SERVER = "postgresql://localhost/agents?store=team"
 MIRROR = "http://localhost:7878"
-RUN_WITH_SERVERS = {"postgres", "mirrors"}
+REMOTE = "http://localhost:8420/"
+RUN_WITH_SERVERS = {"postgres", "mirrors", "remote"}
+
+
+@pytest.fixture
+def served_store(tmp_path: Path) -> Iterator[str]:
+    """The address of a server with an empty store."""
+    from tests.support.served import served
+
+    with trails.open(tmp_path / "served", create=True, durability="process") as store, served(store) as address:
+        yield address
 
 
 @pytest.fixture
 def shown(document: str, request: pytest.FixtureRequest) -> str:
     """A document as it is shown; the server that one names is that of the tests."""
     text = SHOWN[document]
-    for address, fixture in ((SERVER, "url"), (MIRROR, "oxigraph")):
+    for address, fixture in ((SERVER, "url"), (MIRROR, "oxigraph"), (REMOTE, "served_store")):
         if document in RUN_WITH_SERVERS and address in text:
             text = text.replace(address, str(request.getfixturevalue(fixture)))
     return text

@@ -161,9 +161,13 @@ class StoreAnswers:
         done = self._outcomes.once(body.get("id"), lambda: wire.committed_out(self._repository.store.commit(change)))
         return {"at": self._at(), "committed": done}
 
-    def act(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Take text out of the store, or tell what that gave where it was done already."""
+    def act(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the server alone can, or tell what that gave if it was done already; text is taken out for an admin."""
         name, options = str(body.get("act")), body.get("options") or {}
+        if name in remote.REMOVALS and caller.role != "admin":
+            raise Forbidden(
+                f"the role {caller.role!r} takes no text out of the store: ask for a token with the role admin"
+            )
         done = self._outcomes.once(body.get("id"), lambda: remote.act(self._repository, name, options))
         return {"at": self._at(), "done": done}
 

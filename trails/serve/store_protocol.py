@@ -34,7 +34,7 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     return [
         Route("/store/read", _endpoint("read", lambda _, body: answers.read(body)), methods=["POST"]),
         Route("/store/commit", _endpoint("write", answers.commit), methods=["POST"]),
-        Route("/store/act", _endpoint("admin", lambda _, body: answers.act(body)), methods=["POST"]),
+        Route("/store/act", _endpoint("write", answers.act), methods=["POST"]),
     ]
 
 
@@ -49,7 +49,7 @@ def _endpoint(right: Any, work: _Work) -> Any:
             if await view_of(request) is not service.store:
                 raise Forbidden(
                     "this token sees a part of the store, and the store protocol is for those who see all of it: use the API at "
-                    "/api, or ask for a token that sees all (`trails token create --all`)"
+                    "/api, or ask for a token that sees all (`trails token make --all`)"
                 )
             body = await _body(request, service.settings.max_body)
             answer = await service.run(work, caller, body)

@@ -1,7 +1,7 @@
 """The store of a server as its users see it: as any other, with each operation's reads in one request.
 
 `perform` is the server's side: it does an operation, so that all is known that the operation reads. `ACTS` are what the server
-does itself, because it takes text out of its store.
+does itself, because it takes text out of its store, or copies what nobody may take out meanwhile.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ READS: Final = (
     "compare", "context", "stats", "cost", "scores", "info",
 )  # fmt: skip
 """The operations of `Repository` that are asked for ahead."""
-ACTS: Final = ("redact", "redact_matching", "delete", "prune", "detach")
-"""The operations that the server does."""
+REMOVALS: Final = ("redact", "redact_matching", "delete", "prune")
+"""The operations that take text out of the store: the server does them, for an admin."""
+ACTS: Final = (*REMOVALS, "detach", "flatten")
+"""All that the server does: what copies many turns, too."""
 
 _GREATEST: Final = 2**53
 """Whole numbers from here on are not sent."""
@@ -157,11 +159,13 @@ def _prepare(session: Session) -> None:
 
 
 def act(repository: Repository, name: str, options: Mapping[str, Any]) -> Any:
-    """Take text out of the store that the server keeps; return what that gave, as JSON. Raises what the operation does."""
+    """Do one of `ACTS` in the store that the server keeps; return what that gave, as JSON. Raises what the operation does."""
     if name not in ACTS:
         raise InvalidInput(f"there is no act {name!r:.80}; there are: {', '.join(ACTS)}")
     given = dict(options)
     if given.get("older_than") is not None:
         given["older_than"] = timedelta(seconds=given["older_than"])
     done = getattr(repository, name)(**given)
+    if isinstance(done, Session):
+        return done.id
     return done.model_dump(mode="json") if hasattr(done, "model_dump") else done

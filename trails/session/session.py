@@ -35,6 +35,7 @@ from trails.model.values import (
     Turn,
 )
 from trails.session import blame, cherry_pick, maintenance, presentation, proofs
+from trails.store.remote.store import RemoteStore
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -676,8 +677,11 @@ class Session(Handle, Tabular, public=True):
         workspace = self.worktree.workspace
         deed = workspace.deed(by)
         self.persist()
-        with workspace.rewriting():
-            detach.detach_session(workspace.store, workspace.reader, self.id, deed)
+        if isinstance(workspace.store, RemoteStore):
+            workspace.store.act("detach", session=self.id, by=workspace.who(by))
+        else:
+            with workspace.rewriting():
+                detach.detach_session(workspace.store, workspace.reader, self.id, deed)
         self.worktree.reload()
         return self
 
@@ -984,6 +988,10 @@ def _flattening(
 
     def flatten() -> Session:
         store, reader = workspace.store, workspace.reader
+        if isinstance(store, RemoteStore):
+            wanted = names.find_record(workspace, session).id
+            store.act("flatten", session=wanted, id=new_id, label=label, by=workspace.who(by))
+            return load_session(workspace, new_id)
         with workspace.rewriting():
             chain = names.find_lineage(workspace, session)
             made = detach.flatten_session(store, reader, chain, deed, new_id=new_id, label=label)

@@ -178,7 +178,7 @@ class HttpChannel:
             )
         if answer.status_code == 200 and version is not None:
             return answer.json()
-        if (said := _said(answer)) is not None:
+        if answer.status_code != 401 and (said := _said(answer)) is not None:  # for that, this knows what to do
             raise wire.error_in(said)
         raise StoreFailed(self._refusal(answer))
 
