@@ -10,6 +10,7 @@ pytest.importorskip("httpx")
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -115,6 +116,18 @@ def test_filters_and_order_choose_the_rows(
     two.persist()
     page = client.get(f"/?{question}").text
     assert [row.split('"')[0] for row in page.split('<tr id="row-')[1:]] == ids
+
+
+def test_both_dates_of_a_filter_are_inclusive(store: trails.Repository, client: TestClient) -> None:
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    session = store.create(id="march", created=moment)
+    session.append("user", "Hello", time=moment)
+    session.persist()
+    shown = {
+        question: "row-march" in client.get(f"/?{question}").text
+        for question in ("since=2026-03-01", "until=2026-03-01", "since=2026-03-02", "until=2026-02-28")
+    }
+    assert list(shown.values()) == [True, True, False, False]
 
 
 def test_a_filter_that_cannot_be_is_refused_in_words(client: TestClient) -> None:
