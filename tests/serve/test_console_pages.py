@@ -295,6 +295,9 @@ def test_the_forest_has_a_lane_for_each_session_and_a_list_of_the_same(
     assert (lanes["start"], lanes["end"]) == ([0, 2], [6, 3])
     assert lanes["kind"] == ["root", "fork"]
     assert client.get("/forest/lanes?id=by-bus").json() == lanes | {"chosen": "by-bus"}
+    store.create(id="alone").persist()
+    assert client.get("/forest/lanes").json()["id"] == ["trip", "by-bus", "alone"]
+    store.delete("alone")
     page = client.get("/forest?as=list").text
     assert page.count('<li class="depth-') == 2
     assert "1 tree, 2 sessions" in page

@@ -133,6 +133,7 @@ async def forest_lanes(request: Request) -> Response:
 
 def _lanes(view: Repository, name: str | None) -> bytes:
     """Return the lanes in JSON; those of the whole forest are kept until something is committed."""
+    view.refresh()
     number = view.store.number
     kept = _kept.get(view)
     if name is None and kept is not None and kept[0] == number:
