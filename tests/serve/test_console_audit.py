@@ -28,6 +28,7 @@ from trails.serve import tokens
 from trails.serve.app import create_app
 from trails.serve.console.plots import strips
 from trails.serve.console.side_by_side import aligned
+from trails.serve.sparql.turnstile import Busy, Turnstile
 from trails.serve.tokens import TokenFile
 from trails.store import Change
 
@@ -331,6 +332,18 @@ def test_wrong_values_of_a_question_are_refused_in_words(client: TestClient) -> 
         assert 400 <= answer.status_code < 500, parameters
         _assert_inert(answer.text)
     assert client.get("/audit/questions/no-such").status_code == 404
+
+
+def test_a_question_that_finds_no_place_is_told_so_in_words(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crowded(*_: object) -> None:
+        raise Busy("as many queries run as may: ask again later")
+
+    monkeypatch.setattr(Turnstile, "run", crowded)
+    answer = client.get("/audit/questions/forks-after", params={"session": "plan"})
+    assert answer.status_code == 503
+    assert "ask again later" in answer.text
 
 
 def test_texts_in_an_answer_stay_texts(client: TestClient, store: trails.Repository) -> None:

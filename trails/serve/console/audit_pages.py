@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -29,7 +30,7 @@ from trails.serve.service import Service, service_of
 from trails.serve.sparql.turnstile import turnstile_of
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.queries import user_queries
-from trails.store.queries.query_pool import QueryLimits
+from trails.store.queries.query_pool import NoProcess, QueryLimits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -231,7 +232,9 @@ class _Questions:
         name = request.path_params["name"]
         query = query_files.catalogue().get(name)
         if query is None:
-            raise HTTPException(404, f"there is no question {name!r:.80}; the page of the audit lists them")
+            raise HTTPException(
+                HTTPStatus.NOT_FOUND, f"there is no question {name!r:.80}; the page of the audit lists them"
+            )
         given = {key: value.strip() for key, value in request.query_params.items() if value.strip()}
         form = fields(query.parameters, given)
         view = await view_of(request)
@@ -258,7 +261,10 @@ class _Questions:
                 return rows.first(MOST_ROWS)
             return user_queries.answer(view.store, query.bind(**values), limits, is_ours=True)
 
-        found = await self._turnstile.run(request, ask)
+        try:
+            found = await self._turnstile.run(request, ask)
+        except (Busy, Gone, NoProcess) as error:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, error.message) from error
         assert isinstance(found, Solutions | Triples)  # noqa: S101 - no query of the catalogue is an ASK
         table = await self._service.run(found.table)
         return {"columns": list(table.kinds), "rows": list(rows_of(table)), "is_cut": found.truncated}
