@@ -27,7 +27,7 @@ from trails.rows import query_twins
 from trails.serve.access import Forbidden, require, view_of
 from trails.serve.console.rendering import address, download, page, route, session_address
 from trails.serve.service import Service, service_of
-from trails.serve.sparql.turnstile import turnstile_of
+from trails.serve.sparql.turnstile import Busy, Gone, turnstile_of
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.queries import user_queries
 from trails.store.queries.query_pool import NoProcess, QueryLimits
