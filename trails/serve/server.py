@@ -122,32 +122,27 @@ class _Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            if self._timer is None:
-                self._begin_head()
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_BYTES and not self._has_whole_head(data):
-                self._end_head()
-                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-                self.transport.close()
-                return
         try:
             super().data_received(data)
         except httptools.HttpParserError:  # of a request that the URL parser refuses
             self.send_400_response("Invalid HTTP request received.")
+        if self._in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES:
+                self._end_head()
+                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+                self.transport.close()
 
-    def _has_whole_head(self, data: bytes) -> bool:
-        return 0 <= data.find(b"\r\n\r\n") <= _HEAD_BYTES
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begin_head()
 
     def on_headers_complete(self) -> None:
         self._end_head()
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._in_head, self._head_bytes = True, 0  # of the next request; keep-alive has a time of its own
-
     def _begin_head(self) -> None:
+        self._end_head()
         self._in_head, self._head_bytes = True, 0
         self._timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
 
