@@ -145,6 +145,26 @@ def test_what_reads_much_is_one_request_and_gives_what_the_store_itself_gives(
     assert repr(found) == repr(operation(own))
 
 
+def test_a_label_is_two_requests_however_much_it_looks_at(
+    own: Repository, store: Repository, requests: Callable[[], int]
+) -> None:
+    grown(own)
+    requests()
+    store.set_label("leaf", "trip")
+    assert requests() == 2
+    assert own.resolve("trip") == "leaf"
+    store.score("leaf", "good", True)
+    assert own.scores("leaf")[0].value is True
+    assert own.verify().ok
+
+
+def test_what_a_server_does_not_tell_is_refused_in_words(store: Repository) -> None:
+    with pytest.raises(InvalidInput, match="use query"):
+        store.rows("SELECT ?s { ?s a trails:Session }")
+    with pytest.raises(InvalidInput, match="events of its API"):
+        store.subscribe(print)
+
+
 def grown(own: Repository) -> None:
     """Give a store a session with three turns, and a fork of it with three more."""
     root = own.create(id="root", principal="ann", system="Be kind")
@@ -389,6 +409,7 @@ def test_options_that_a_server_decides_are_refused(address: str) -> None:
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
     ],
 )
+@pytest.mark.parametrize("own", ["folder"], indirect=True)
 def test_sql_that_is_no_reading_of_the_rows_is_refused(text: str, own: Repository) -> None:
     grown(own)
     with served(own, Settings(query_timeout=0.2)) as address, trails.open(address) as store:

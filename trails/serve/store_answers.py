@@ -261,6 +261,8 @@ class _Outcome:
 class _Recorder:
     """The way from an operation in the server to its own store, which notes what was read."""
 
+    is_far = False
+
     def __init__(self, answers: StoreAnswers) -> None:
         self._answers = answers
         self.told: list[list[Any]] = []

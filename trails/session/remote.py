@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from trails.errors import InvalidInput
 from trails.history.lookup.names import Name
@@ -31,6 +31,8 @@ READS: Final = (
     "compare", "context", "stats", "cost", "scores", "info",
 )  # fmt: skip
 """The operations of `Repository` that are asked for ahead."""
+WRITES: Final = ("score", "remove_score", "set_label")
+"""Those that write are asked for, too: the server does them up to their commit, which it leaves to the client."""
 REMOVALS: Final = ("redact", "redact_matching", "delete", "prune")
 """The operations that take text out of the store: the server does them, for an admin."""
 ACTS: Final = (*REMOVALS, "detach", "flatten")
@@ -52,6 +54,18 @@ class RemoteRepository(Repository, public=True):
     @property
     def _remote(self) -> RemoteStore:
         return cast(RemoteStore, self.store)
+
+    def rows(self, text: str, /, **options: Any) -> NoReturn:
+        """Raise `InvalidInput`: an answer of a server comes whole, by `query`."""
+        raise InvalidInput(
+            f"the rows of {self.store.location} do not come one by one: use query(), with max_rows for a part"
+        )
+
+    def _following(self) -> NoReturn:
+        """Raise `InvalidInput`: a server tells of commits in the events of its API."""
+        raise InvalidInput(
+            f"{self.store.location} tells nothing of commits to this handle: follow the events of its API, which /api describes"
+        )
 
     def _of_catalogue(self, asked: QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
         """Have the server answer a query of the catalogue."""
@@ -129,7 +143,7 @@ def _is_json(value: object) -> bool:
     return value is None or isinstance(value, bool) or (type(value) is int and abs(value) < _GREATEST)
 
 
-for _each in READS:
+for _each in (*READS, *WRITES):
     setattr(RemoteRepository, _each, _ahead(getattr(Repository, _each), _each))
 
 
@@ -143,7 +157,7 @@ def perform(repository: Repository, operation: str, args: Sequence[Any], options
     if operation == "free_names":
         session_id, label = args
         check_free_names(repository.store, repository.reader, session_id, label)
-    elif operation in READS:
+    elif operation in READS or operation in WRITES:
         result = getattr(repository, operation)(*args, **options)
         if isinstance(result, Session):
             _prepare(result)

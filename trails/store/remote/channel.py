@@ -30,6 +30,11 @@ class Channel(Protocol):
     """What asks a server: over HTTP, or in the server itself."""
 
     @property
+    def is_far(self) -> bool:
+        """Whether a request takes so long that a guess which the commit checks is better."""
+        ...
+
+    @property
     def location(self) -> str:
         """Where the store is."""
         ...
@@ -101,6 +106,8 @@ def _httpx() -> ModuleType:
 
 class HttpChannel:
     """Requests over HTTP. Threads may share it: each request has a connection of its own while it lasts."""
+
+    is_far = True
 
     def __init__(self, location: str, *, token: str | None = None, timeout: float = 60.0) -> None:
         """Nothing is asked yet. `timeout` is for how many seconds an answer is waited for.

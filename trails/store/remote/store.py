@@ -163,6 +163,8 @@ class RemoteStore(Handle):
 
         For whoever puts that into a commit's `read`, with which the server holds it against what is there.
         """
+        if not self._channel.is_far:
+            return self.quads(pattern)
         key = _quads_key(wire.pattern_out(pattern))
         ahead = self._thread.ahead or {}
         return wire.quads_in(ahead.get(key) or self._known.get(key, ""))
@@ -207,6 +209,8 @@ class RemoteStore(Handle):
 
     def commit(self, change: Change) -> Committed:
         commit_id = f"{self._client}-{uuid4().hex}"
+        if self._thread.ahead is not None:
+            self._thread.ahead = {}  # what was told ahead is as it was before the commit
         try:
             answer = self.ask("commit", wire.change_out(change, commit_id))
         except PreconditionFailed as failure:
