@@ -17,7 +17,7 @@ _OF_WRITES: Final = (409, 413, 415, 422)
 _KEY: Final = {
     "name": "Idempotency-Key", "in": "header", "required": False,
     "description": "The same request with the same key is answered as the first one was, and writes nothing more.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]([ -~]*[!-~])?$"},
 }  # fmt: skip
 _MATCH: Final = {
     "name": "If-Match", "in": "header", "required": False,
