@@ -34,7 +34,7 @@ LEAF = Leaf("turns", "urn:trails:session:a", 2, "ab" * 32)
 NODE, GRAPH = NamedNode("urn:s"), NamedNode("urn:g")
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "folder"])
 def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Repository]:
     """The store that the server keeps: in memory, or in a folder."""
     place = ":memory:" if request.param == "memory" else tmp_path / "store"
