@@ -48,7 +48,7 @@ class Settings:
     """The file with the tokens; by default that in the store's folder."""
     oidc: Path | None = None
     """The file that describes the issuer of OpenID Connect whose tokens count too, if one does."""
-    max_body: int = 64 << 20
+    max_body: int = 16 << 20
     """Bytes of a request's body."""
     max_connections: int = 1000
     """Connections at the same time; others are answered 503."""

@@ -23,7 +23,7 @@ _MIB = 1 << 20
 @cli.option("--allowed-host NAME", "A name by which it is called; may be given again.", multiple=True, name="hosts")
 @cli.option("--tokens FILE", "The file with the tokens; default: that in the store's folder.", type=cli.EXISTING_FILE)
 @cli.option("--oidc FILE", "The issuer of OpenID Connect whose tokens count.", type=cli.EXISTING_FILE)
-@cli.option("--max-body MIB", "Of a request's body, at most.", type=click.IntRange(1, 1024), default=64)
+@cli.option("--max-body MIB", "Of a request's body, at most.", type=click.IntRange(1, 1024), default=16)
 @cli.option("--query-timeout SECONDS", "What a query may take.", type=click.FloatRange(0.1, 3600), default=30.0)
 @cli.option("--query-max-rows N", "Rows of an answer, at most.", type=click.IntRange(1), default=1_000_000)
 @cli.option("--query-memory MIB", "Memory of a query, at most.", type=click.IntRange(16, 65_536), default=256)

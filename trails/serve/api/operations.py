@@ -13,13 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from trails.errors import InvalidInput, SessionNotFound
+from trails.errors import InvalidInput
 from trails.serve.access import (
     Caller,
     Forbidden,
     Right,
-    caller_of,
-    check_session,
     require,
     sees,
     view_of,
@@ -172,27 +170,14 @@ async def ask(request: Request, operation: Operation) -> Asked:
     service, path = service_of(request), path_of(request)
     moment = getattr(query, "at", None)
     if moment is not None:
-        view = await _view_of_then(request, moment, path.get("session"))
+        if not caller.sees_all:
+            raise Forbidden("the store as it was is shown to who may see all of it; leave out `at`")
+        view = await service.run(service.past.view, service.store, moment)
     elif operation.is_of_session and not caller.sees_all and await sees(request, path["session"]):
         view = service.store  # no more of it is looked at than this session
     else:
         view = await view_of(request)
     return Asked(service, view, caller, path, query, body, request.headers)
-
-
-async def _view_of_then(request: Request, moment: str, session: str | None) -> Repository:
-    """Return the store as it was, to whoever may see all of it; to others for a session that was theirs then and is now."""
-    caller, service = caller_of(request), service_of(request)
-    past = await service.run(service.past.view, service.store, moment)
-    if caller.sees_all:
-        return past
-    if session is None:
-        raise Forbidden("the store as it was is shown to who may see all of it; ask for one session")
-    await check_session(request, session)
-    chain = await service.run(past.reader.lineage, session)
-    if any(record.principal != caller.principal for record in chain):
-        raise SessionNotFound(f"there is no session {session!r:.200}")
-    return past
 
 
 async def answer(request: Request, operation: Operation) -> Response:
