@@ -27,7 +27,7 @@ MISTAKES = [
     ("trails.open(':memory:', creat=True)", r"has no parameter 'creat' \(did you mean create="),
     ("trails.open(':memory:', durability='fast')", "durability"),
     ("trails.open(tmp / 'nothing')", "there is no Trails store at"),
-    ("trails.open('https://example.org/store')", "name a folder"),
+    ("trails.open('ftp://example.org/store')", "name a folder"),
     ("trails.Store(':memory:')", r"trails has no 'Store': trails.open\(...\) gives a store"),
     ("trails.connect('agent.db')", r"trails has no 'connect': trails.open\(...\)"),
     ("trails.Sesion", r"trails has no 'Sesion' \(did you mean 'Session'"),
