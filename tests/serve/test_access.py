@@ -266,9 +266,10 @@ def test_a_writer_makes_sessions_for_nobody_else(store: trails.Repository, kept:
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "user@localhost", "localhost:80:80", "localhost:port", "",
-     "testserver", "localhost/", "10.0.0.1"],
+     "testserver", "localhost/", "10.0.0.1", "0.0.0.0", "[::]:80"],  # noqa: S104
 )  # fmt: skip
 def test_a_host_that_is_not_the_servers_is_refused(store: trails.Repository, host: str) -> None:
+    assert client_of(store, host="0.0.0.0").get("/test/free", headers={"Host": host}).status_code == 421  # noqa: S104
     assert client_of(store).get("/test/free", headers={"Host": host}).status_code == 421
 
 

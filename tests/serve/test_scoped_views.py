@@ -380,8 +380,33 @@ def test_a_view_that_is_far_behind_is_made_anew_and_the_least_used_go(
         mine.persist()
     views.sees("bob", "theirs")
     assert len(views.of("alice").load("mine")) == 6
+    mine.append("user", "one more")
+    mine.persist()
+    assert len(views.of("alice").load("mine")) == 7
     assert len(views.of("bob").load("theirs")) == 1
     assert views.of("alice") is not first
+
+
+def test_a_view_is_not_made_anew_for_what_is_only_new(store: trails.Repository) -> None:
+    mine = _session(store, "mine", "alice")
+    views = ScopedViews(store)
+    first = views.of("alice")
+    _session(store, "new", "alice", system="Be brief", label="new-label", meta={"team": "red"})
+    _session(store, "theirs", "bob", system="Be brief")
+    mine.append("user", "more")
+    mine.persist()
+    mine.fork(id="fork").persist()
+    mine.fork(id="bobs-fork", principal="bob").persist()
+    store.tags.add("v1", "mine")
+    store.notes.add("new", 0, "seen")
+    store.set_label("mine", "my-label")
+    assert views.of("alice") is first
+    assert {(each.id, each.label) for each in first.list()} == {
+        ("mine", "my-label"), ("new", "new-label"), ("fork", None),
+    }  # fmt: skip
+    assert [tag.name for tag in first.tags.list()] == ["v1"]
+    assert [note.text for note in first.notes.list("new")] == ["seen"]
+    assert first.load("new").system == "Be brief"
 
 
 def _forge(store: trails.Repository, turn: trails.Turn) -> None:

@@ -36,6 +36,7 @@ _HEADERS: Final = {
 }
 """Headers of each answer that does not say otherwise itself."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_ANY: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - no name of a server
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_HEADERS: Final = 100
 _MOST_HEADER_BYTES: Final = 32 << 10
@@ -138,7 +139,7 @@ class Guard:
             return False
         if parts.netloc != host or parts.username is not None or not name:
             return False
-        allowed = {each.lower() for each in (*self._access.settings.allowed_hosts, self._access.settings.host)}
+        allowed = {each.lower() for each in (*self._access.settings.allowed_hosts, self._access.settings.host)} - _ANY
         return is_loopback(name) or name.lower() in allowed or host.lower() in allowed
 
     def _is_from_here(self, scope: Scope, headers: Headers, host: str) -> bool:

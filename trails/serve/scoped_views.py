@@ -32,7 +32,9 @@ from trails.store.log.records import ERASES, REWRITES, Unpacked
 from trails.store.pattern import NOTHING
 
 MOST_VIEWS: Final = 32
-"""Principals whose views are kept."""
+"""Principals whose views are kept,"""
+_MOST_IN_VIEWS: Final = 4_000_000
+"""as long as there are not more quads in them; the view that was asked for last is always kept."""
 _MOST_STEPS: Final = 2000
 _MOST_QUADS: Final = 200_000
 """Records, and quads in them, that are kept for views that are behind; one that is further behind is made anew."""
@@ -128,6 +130,7 @@ class ScopedViews:
         self._store = whole.store
         self._most = most
         self._views: OrderedDict[str, _View] = OrderedDict()
+        self._making: dict[str, threading.Lock] = {}
         self._lock = threading.RLock()
         self._catalogue: Catalogue | None = None
         self._number = -1
@@ -147,16 +150,20 @@ class ScopedViews:
                 if (view.number, view.epoch) == (number, self._epoch):
                     return view.repository
         while True:
-            view = view or self._made(principal)
+            view = view or self._made_once(principal)
             with self._lock:
                 self._bring_up()
                 if self._follow(view):
-                    self._views[principal] = view
-                    self._views.move_to_end(principal)
-                    while len(self._views) > self._most:
-                        self._views.popitem(last=False)  # whoever reads it may go on
                     return view.repository
+                if self._views.get(principal) is view:
+                    del self._views[principal]
             view = None
+
+    def _let_go(self) -> None:
+        sizes = {name: len(view.store) for name, view in self._views.items()}
+        while len(sizes) > 1 and (len(sizes) > self._most or sum(sizes.values()) > _MOST_IN_VIEWS):
+            name, _ = self._views.popitem(last=False)  # whoever reads it may go on
+            del sizes[name]
 
     def sees(self, principal: str, session_id: str) -> bool:
         """Tell whether a principal may see a session. It blocks, if shortly."""
@@ -207,7 +214,7 @@ class ScopedViews:
             return False
         removed, added = ([*parse(part, format=RdfFormat.N_QUADS)] for part in (record.remove, record.quads_added))
         subjects = {term_text(quad.subject) for quad in (*removed, *added) if quad.graph_name == vocab.CATALOG}
-        for subject in subjects:
+        for subject in sorted(subjects, key=lambda each: visibility.home_of(each) != each):  # first sessions' own rows
             if not self._told.note(subject, self._quads(subject)):
                 return False
         made = _Step(
@@ -230,6 +237,21 @@ class ScopedViews:
         return self._store.quads((node, None, None, graph or vocab.CATALOG))
 
     # --- one view
+
+    def _made_once(self, principal: str) -> _View:
+        """Return a view that is made by one thread: others that ask for the same one wait for it."""
+        with self._lock:
+            making = self._making.setdefault(principal, threading.Lock())
+        with making:
+            with self._lock:
+                self._making.pop(principal, None)
+                kept = self._views.get(principal)
+            view = kept or self._made(principal)
+            with self._lock:
+                self._views[principal] = view
+                self._views.move_to_end(principal)
+                self._let_go()
+            return view
 
     def _made(self, principal: str) -> _View:
         """Return a view as of some moment, which may lack a part of what came meanwhile: `_follow` adds that."""

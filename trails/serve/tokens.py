@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -99,9 +100,10 @@ class TokenFile:
     def every(self) -> Sequence[Token]:
         """Return all tokens, the oldest first; raise `StoreFailed` for a file that cannot be read, or that others can."""
         try:
-            with os.fdopen(open_own(self.path, os.O_RDONLY), "rb") as file:
-                self._check(os.fstat(file.fileno()))
-                seen = _identity(os.fstat(file.fileno()))
+            with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+                status = os.fstat(file.fileno())
+                self._check(status)
+                seen = _identity(status)
                 if seen != self._seen:
                     self._tokens, self._seen = _parsed(file, self.path), seen
         except FileNotFoundError:
@@ -111,10 +113,12 @@ class TokenFile:
         return self._tokens
 
     def _check(self, status: os.stat_result) -> None:
-        if status.st_mode & 0o077:
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreFailed(f"{self.path} is no file, so it holds no tokens and nobody is let in")
+        if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
             raise StoreFailed(
-                f"the tokens in {self.path} can be read or changed by others than their owner, so nobody is let in; run "
-                f"`chmod 600 {self.path}`"
+                f"the tokens in {self.path} can be read or changed by others than who runs this, so nobody is let in; let it "
+                f"belong to this user, and run `chmod 600 {self.path}`"
             )
 
     def find(self, secret: str, now: datetime | None = None) -> Token | None:
