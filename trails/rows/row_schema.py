@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
@@ -14,6 +15,7 @@ from pyoxigraph import Literal
 from trails.model import iris, validation
 from trails.rows import row_codec
 from trails.rows.turn_text import folded
+from trails.store.log import sqlite
 from trails.usage import EXACT
 
 SCHEMA: Final = """
@@ -143,11 +145,20 @@ def drop_tables(connection: sqlite3.Connection) -> None:
 
 
 def create_functions(connection: sqlite3.Connection) -> None:
-    """Give a connection the functions that SQL calls."""
-    for name, function in _FUNCTIONS.items():
-        connection.create_function(name, -1, function, deterministic=True)
-    aggregate: Any = _DecimalSum
-    connection.create_aggregate("decimal_sum", 2, aggregate)
+    """Give a connection the functions that SQL calls, unless it has them."""
+    with _LOCK:
+        if getattr(connection, "has_functions", False):
+            return  # SQLite refuses to replace a function while another thread reads on the connection
+        for name, function in _FUNCTIONS.items():
+            connection.create_function(name, -1, function, deterministic=True)
+        aggregate: Any = _DecimalSum
+        connection.create_aggregate("decimal_sum", 2, aggregate)
+        if isinstance(connection, sqlite.Connection):
+            connection.has_functions = True
+
+
+_LOCK: Final = threading.Lock()
+"""Held while functions are created: several threads read on one connection."""
 
 
 COLUMNS: Final = _columns()

@@ -50,7 +50,7 @@ def serve(
     query_workers: int,
     quiet: bool,
 ) -> None:
-    """Serve a store over HTTP: an API, a SPARQL endpoint, and a console for people.
+    """Serve a store over HTTP: an API, SPARQL, and a console.
 
     STORE is a folder or an address in PostgreSQL, by default that of --store or TRAILS_STORE. The API is described at
     /api (OpenAPI), and the console is at /. Without tokens, it serves this machine alone. It prints a line of JSON for each

@@ -58,7 +58,10 @@ def make_token(
 @cli.command("list", pager=True, limit=True)
 @_file_option
 def list_tokens(*, file: Path | None) -> None:
-    """List the tokens of a store, the oldest first: whose they are, and which of them hold."""
+    """List the tokens of a store, the oldest first.
+
+    Each line says whose the token is, what it allows, and whether it holds.
+    """
     draw = cli.table("name,principal,role,sees,made (UTC),state", _row)
     cli.answer_list("tokens", _token_file(file).every(), draw, "there are no tokens")
 
@@ -67,7 +70,9 @@ def list_tokens(*, file: Path | None) -> None:
 @click.argument("name", metavar="NAME")
 @_file_option
 def revoke_token(*, name: str, file: Path | None) -> None:
-    """Revoke a token: it lets nobody in from the next request on, in servers that run too.
+    """Revoke a token: it lets nobody in from the next request on.
+
+    This holds for servers that run, too.
 
     NAME is what the token is called. Its name and what it was stay on record.
     """

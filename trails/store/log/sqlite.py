@@ -656,8 +656,11 @@ def worded(error: sqlite3.Error, location: str) -> TrailsError:
     return StoreFailed(f"the store {location} cannot be used: {error}; check its disk")
 
 
-class _Connection(sqlite3.Connection):
+class Connection(sqlite3.Connection):
     """One that is closed when nobody uses it any more, without Python's warning: the store itself warns if it was not closed."""
+
+    has_functions: bool = False
+    """Whether it has the functions that the SQL of the rows calls."""
 
     def __del__(self) -> None:
         self.close()
@@ -667,7 +670,7 @@ def connect(database: str | Path) -> sqlite3.Connection:
     """Return a connection in autocommit mode, for any thread, to a file, a `file:` URI or `:memory:`."""
     is_uri = isinstance(database, str) and database.startswith("file:")
     return sqlite3.connect(
-        database, timeout=_TRY, isolation_level=None, check_same_thread=False, uri=is_uri, factory=_Connection
+        database, timeout=_TRY, isolation_level=None, check_same_thread=False, uri=is_uri, factory=Connection
     )
 
 

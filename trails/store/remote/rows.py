@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from trails.store.remote import wire
 
@@ -32,6 +32,9 @@ class RemoteCursor:
 class RemoteConnection:
     """What stands for the connection to the rows: it has the functions of `sqlite3.Connection` with which they are read."""
 
+    has_functions: Final = True
+    """The server's connections have the functions that SQL calls."""
+
     def __init__(self, read: Callable[[wire.Request], Any]) -> None:
         """`read` asks the server for one thing."""
         self._read = read
@@ -45,8 +48,3 @@ class RemoteConnection:
             given = [wire.value_out(value) for value in values]
         found = self._read(["sql", text, given])
         return RemoteCursor(found["names"], [tuple(map(wire.value_in, row)) for row in found["rows"]])
-
-    def create_function(self, *given: Any, **options: Any) -> None:
-        """Do nothing: the server's connections have the functions of the rows."""
-
-    create_aggregate = create_function
