@@ -14,6 +14,7 @@ from trails.errors import StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import Change, EmbeddedStore
 from trails.store.embedded import ViewStore, drop_graph
+from trails.store.log.sqlite import SqliteHome
 
 GRAPH = NamedNode("urn:g")
 
@@ -102,3 +103,14 @@ def test_a_closed_store_gives_no_connection(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StoreFailed, match="closed"):
         rows(store)
+
+
+def test_a_reader_of_a_file_that_was_moved_away_is_told_so(tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with closing(SqliteHome(folder / "trails.db", create=True)) as home:
+        folder.rename(tmp_path / "elsewhere")
+        with pytest.raises(StoreFailed, match="was removed, or moved away"):
+            home.head()
+        (tmp_path / "elsewhere").rename(folder)
+        assert home.head().number == 0

@@ -111,6 +111,8 @@ class SqliteHome:
         """When to empty the write-ahead log again, after a reader kept it from being emptied."""
         self._closed = False
         self._place = None if path is None else f"{path}"
+        self._identity: tuple[int, int] | None = None
+        """Which file it is; None until it is open, and in memory."""
         self.id = ""
         with self._in_words():
             if path is not None and not create and not path.is_file():
@@ -118,7 +120,8 @@ class SqliteHome:
             if path is not None:
                 refuse_remote(path)
             self._writer = self._connect()
-            self._identity = None if self._place is None else _identity(self._place)
+            if self._place is not None:
+                self._identity = _identity(self._place)
             if create and not self._has_tables():
                 self._make()
             self._check()
@@ -289,9 +292,11 @@ class SqliteHome:
         """Say in words what SQLite says."""
         try:
             yield
-        except sqlite3.Error as error:
-            raise worded(error, self.location) from error
-        except OSError as error:
+        except (sqlite3.Error, OSError) as error:
+            if self._identity is not None and not self._closed and (trouble := self.trouble):
+                raise StoreFailed(f"the store {self.location} cannot be used: {trouble}") from error
+            if isinstance(error, sqlite3.Error):
+                raise worded(error, self.location) from error
             raise StoreFailed(f"the store {self.location} cannot be used: {error}") from error
 
     # --- reading
