@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+
 import json
 import re
 import signal
@@ -14,12 +19,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
+import httpx
 
 import trails
-
-pytest.importorskip("uvicorn")
-httpx = pytest.importorskip("httpx")
+from trails.serve import tokens
+from trails.serve.tokens import TokenFile
 
 
 class Server:
@@ -108,15 +112,15 @@ def test_an_append_that_is_repeated_after_a_kill_is_stored_once(tmp_path: Path) 
         assert client.get("/api/sessions/plan").json()["length"] == 1
 
 
-def events_of(lines: Iterator[str], count: int) -> list[tuple[int, dict[str, Any]]]:
+def events_of(lines: Iterator[str], count: int) -> list[tuple[str, dict[str, Any]]]:
     """Return the next events of a stream, with their ids."""
-    found: list[tuple[int, dict[str, Any]]] = []
-    number = 0
+    found: list[tuple[str, dict[str, Any]]] = []
+    name = ""
     for line in lines:
         if line.startswith("id: "):
-            number = int(line[4:])
+            name = line[4:]
         if line.startswith("data: "):
-            found.append((number, json.loads(line[6:])))
+            found.append((name, json.loads(line[6:])))
             if len(found) == count:
                 return found
     return found
@@ -135,7 +139,7 @@ def test_events_tell_of_each_commit_once_also_after_a_break(tmp_path: Path) -> N
         ]
         other.post("/api/sessions/plan/turns", json={"turns": [{"role": "user", "content": "Stay"}]})
         other.post("/api/sessions", json={"id": "else"})
-        after = {"Last-Event-ID": str(events[0][0])}
+        after = {"Last-Event-ID": events[0][0]}
         with client.stream("GET", "/api/events", headers=after) as stream:
             missed = events_of(stream.iter_lines(), 3)
         assert [(each["kind"], each["session"], each["count"]) for _, each in missed] == [
@@ -147,6 +151,28 @@ def test_events_tell_of_each_commit_once_also_after_a_break(tmp_path: Path) -> N
             assert [each["session"] for _, each in events_of(stream.iter_lines(), 1)] == ["else"]
         assert client.get("/api/events?after=999").status_code == 400
         assert client.get("/api/events?kinds=colour").status_code == 400
+
+
+def test_the_ids_of_events_tell_a_reader_nothing_of_what_others_write(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    with trails.open(place, create=True) as store:
+        for number in range(3):
+            for principal in ("alice", "bob"):
+                with store.session(f"{principal}-{number}", principal=principal) as session:
+                    session.append("user", "Go")
+        _, secret = TokenFile(place / tokens.NAME).make("laptop", "alice", "reader")
+    with serving(place) as server, server.client() as client:
+        client.headers["Authorization"] = f"Bearer {secret}"
+        with client.stream("GET", "/api/events?after=0") as stream:
+            events = events_of(stream.iter_lines(), 6)
+        assert [each["session"] for _, each in events] == ["alice-0"] * 2 + ["alice-1"] * 2 + ["alice-2"] * 2
+        assert all(re.fullmatch("[0-9a-f]{32}", name) for name, _ in events)
+        with client.stream("GET", "/api/events", headers={"Last-Event-ID": events[2][0]}) as stream:
+            assert events_of(stream.iter_lines(), 3) == events[3:]
+        for nowhere in ("7", "f" * 32, "999"):
+            refused = client.get(f"/api/events?after={nowhere}")
+            assert (refused.status_code, refused.json()["title"]) == (400, "InvalidInput")
+            assert "lines" not in refused.json()["detail"]
 
 
 def test_a_client_that_follows_events_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:

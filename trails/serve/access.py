@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "Forbidden", "Right", "Role", "Unauthorized", "caller_of", "require", "view_of"]
 _NAMES: Final = re.compile(r"""(['"])([^\s'"]+)\1|urn:trails:session:[^\s/<>'"]+""")
 """What may be a session's name in the words of an error."""
+_SENT: Final = "trails.sent"
+"""Where a request's scope has the texts of its body."""
 _HERE: Final = Caller(None, "admin")
 _HOW: Final = "send a token (`Authorization: Bearer TOKEN`; `trails token make` makes one), or sign in at /login"
 
@@ -95,22 +97,26 @@ class Access:
             return None
         return found.caller
 
-    async def told(self, caller: object, said: Any) -> Any:
-        """Return what an error says, or a field of it, less the names of sessions that a caller may not see.
+    async def told(self, request: HTTPConnection, said: Any) -> Any:
+        """Return what an error says, or a field of it, less the names of sessions that the caller may not see.
 
-        What a write collides with may be somebody else's: a label that is taken, say.
+        What a write collides with may be somebody else's: a label that is taken, say. What the caller sent is said again
+        whether it is there or not: else what is there could be told from what is not.
         """
+        caller = request.scope.get(guard.CALLER)
         if isinstance(said, list | tuple):
-            return [await self.told(caller, each) for each in said]
+            return [await self.told(request, each) for each in said]
         if not isinstance(said, str) or not isinstance(caller, Caller) or caller.sees_all:
             return said
-        return await self._service.run(self._without_names, caller.principal, said)
+        return await self._service.run(self._without_names, caller.principal, said, "\n".join(_sent(request)))
 
-    def _without_names(self, principal: str, text: str) -> str:
+    def _without_names(self, principal: str, text: str, sent: str) -> str:
         store = self._service.store.store
 
         def shown(found: re.Match[str]) -> str:
             name = found[2] or iris.session_id(found[0])
+            if name in sent:
+                return found[0]
             node = NamedNode(iris.session(name))
             is_there = bool(store.quads((node, vocab.TYPE, None, vocab.CATALOG)))
             return "..." if is_there and not self.views.sees(principal, name) else found[0]
@@ -125,6 +131,26 @@ class Access:
         caller, seconds = await self._of_secret(secret)
         own = tokens.sha256_of(secret) if tokens.looks_like_token(secret) else None
         return self._service.sign_ins.begin(caller, own, *([] if seconds is None else [seconds]))
+
+
+def remember_sent(request: HTTPConnection, sent: Any) -> None:
+    """Take note of the texts in what a caller sent as a body: errors may say these again."""
+    texts = request.scope.setdefault(_SENT, [])
+    left = [sent]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            left += (*value.keys(), *value.values())
+        elif isinstance(value, list):
+            left += value
+
+
+def _sent(request: HTTPConnection) -> list[str]:
+    """Return the texts that a request has in its path, its query and, as far as it was read, its body."""
+    query = [text for pair in request.query_params.multi_items() for text in pair]
+    return [request.scope["path"], *query, *request.scope.get(_SENT, ())]
 
 
 def access_of(request: HTTPConnection) -> Access:

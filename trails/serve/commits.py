@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.history.watch import Notice, Subscription, is_told, notice_of
 from trails.integrity import leaves
 from trails.session.repository import Repository
-from trails.store.leaflog import Leaves
+from trails.store.leaflog import NOTHING, Leaves
+
+_MOST_LINES: Final = 200_000
+"""Lines in which an event is looked for by its name, the latest first."""
 
 
 class Event(NamedTuple):
@@ -19,6 +23,13 @@ class Event(NamedTuple):
     id: int
     """The number of the line of the log that tells of it, from 1."""
     notice: Notice
+
+    @property
+    def name(self) -> str:
+        """Names it to who sees a part of the store: the numbers of lines would tell how much others write."""
+        notice = self.notice
+        text = f"{notice.kind} {notice.session_id} {notice.count} {notice.digest}"  # the digest covers random bits
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class CommitFeed:
@@ -73,6 +84,24 @@ class CommitFeed:
                 )
             return reached
         return Leaves(line, log.record_of(line + 1) - 1, "")
+
+    def place_after_name(self, name: str) -> Leaves:
+        """Return the place behind a named event; raise `InvalidInput` if it is not among the last lines."""
+        if name == "0":
+            return NOTHING
+        log = self._store.store.log
+        reached, looked_at = log.reached, 0
+        for last, lines in log.records.leaves(0, reached.number, backwards=True):
+            events = _events([*lines], last - len(lines) + 1, 0)
+            line = next((event.id for event in reversed(events) if event.name == name), None)
+            if line is not None:
+                return self.place_after(line)
+            looked_at += len(lines)
+            if looked_at > _MOST_LINES:
+                break
+        raise InvalidInput(
+            f"there is no recent event {name!r:.40}: read the sessions anew, and follow the events without naming one"
+        )
 
     def after(self, place: Leaves) -> tuple[list[Event], Leaves]:
         """Return what was committed after a place, and the place behind it."""

@@ -66,7 +66,7 @@ async def told_to(request: Request, error: errors.TrailsError, said: Any) -> Any
     """
     if isinstance(error, errors.SessionNotFound):
         return said
-    return await request.app.state.access.told(request.scope.get("trails.caller"), said)
+    return await request.app.state.access.told(request, said)
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

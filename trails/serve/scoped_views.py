@@ -85,10 +85,12 @@ class ScopedRepository(Repository):
         """
         records = [self.record(session)] if session is not None else [*self]
         reports = [self._whole.verify(record.iri) for record in records]
+        theirs = {record.iri for record in records}
+        lines = [leaf for leaf in _leaves(self.store.log.lines()) if session is None or leaf.session_iri in theirs]
         return VerifyReport(
             sessions=len(records),
             turns=sum(each.turns for each in reports),
-            log_lines=sum(each.log_lines for each in reports),
+            log_lines=len(lines),
             findings=tuple(dict.fromkeys(finding for each in reports for finding in each.findings)),
             scope=f"the {len(records)} sessions that this caller may see, and not the rest of the store or of its log",
         )

@@ -36,8 +36,8 @@ async def follow_events(request: Request) -> Response:
         raise InvalidInput(f"there are no events of the kind {unknown[0]!r:.80}; kinds are {', '.join(NOTICE_KINDS)}")
     session = None if query.session is None else await service.run(asked.view.resolve, query.session)
     service.feed.follow()
-    start = _last_event(request, query.after)
-    place = service.feed.end() if start is None else await service.run(service.feed.place_after, start)
+    start = request.headers.get("last-event-id", "").strip() or query.after
+    place = service.feed.end() if start is None else await service.run(_place, service, start, asked.sees_all)
     seen: dict[str, bool] = {}
 
     async def is_wanted(event: Event) -> bool:
@@ -51,22 +51,21 @@ async def follow_events(request: Request) -> Response:
         return seen[notice.session_id]
 
     return StreamingResponse(
-        _stream(service, place, is_wanted), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"}
+        _stream(service, place, is_wanted, asked.sees_all), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"}
     )
 
 
-def _last_event(request: Request, after: int | None) -> int | None:
-    """Return the number of the event that the client had last; None for one that begins now."""
-    header = request.headers.get("last-event-id")
-    if header is None or not header.strip():
-        return after
-    if not header.strip().isdecimal() or len(header) > len(str(1 << 53)):
-        raise InvalidRequest(f"Last-Event-ID is the id of an event, a number, not {header!r:.80}")
-    return int(header)
+def _place(service: Service, event: str, is_number: bool) -> Leaves:
+    """Return the place behind an event, which is named as it was sent; raise `InvalidRequest` or `InvalidInput`."""
+    if not is_number:
+        return service.feed.place_after_name(event)
+    if not (event.isascii() and event.isdecimal()) or len(event) > len(str(1 << 53)):
+        raise InvalidRequest(f"the id of an event is a number here, not {event!r:.80}")
+    return service.feed.place_after(int(event))
 
 
 async def _stream(
-    service: Service, place: Leaves, is_wanted: Callable[[Event], Awaitable[bool]]
+    service: Service, place: Leaves, is_wanted: Callable[[Event], Awaitable[bool]], is_number: bool
 ) -> AsyncIterator[bytes]:
     stopping = asyncio.ensure_future(service.stopping().wait())
     service.metrics.streams.inc()
@@ -77,7 +76,7 @@ async def _stream(
             events, place = await service.run(service.feed.after, place)
             wanted = [event for event in events if await is_wanted(event)]
             if wanted:
-                yield b"".join(map(_text, wanted))
+                yield b"".join(_text(event, str(event.id) if is_number else event.name) for event in wanted)
             try:
                 done, _ = await asyncio.wait({commit, stopping}, timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -89,9 +88,9 @@ async def _stream(
         service.metrics.streams.dec()
 
 
-def _text(event: Event) -> bytes:
+def _text(event: Event, name: str) -> bytes:
     data = orjson.dumps(event.notice.to_dict())
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, event.notice.kind.encode(), data)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (name.encode(), event.notice.kind.encode(), data)
 
 
 EVENTS: Final = Operation(

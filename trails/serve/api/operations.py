@@ -18,6 +18,7 @@ from trails.serve.access import (
     Caller,
     Forbidden,
     Right,
+    remember_sent,
     require,
     sees,
     view_of,
@@ -226,8 +227,10 @@ def read_body(data: bytes, request: Request, shape: type[_Model]) -> _Model:
     kind = request.headers.get("content-type", MEDIA_TYPE).partition(";")[0].strip().lower()
     if kind != MEDIA_TYPE:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is {MEDIA_TYPE} here, not {kind:.80}")
+    given = read_json(data)
+    remember_sent(request, given)
     try:
-        return shape.model_validate(read_json(data))
+        return shape.model_validate(given)
     except ValidationError as error:
         _refuse(error, "body")
 

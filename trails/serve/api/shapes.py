@@ -257,7 +257,7 @@ class ReadEvents(Shape):
 
     session: Name | None = None
     kinds: tuple[str, ...] = ()
-    after: Index | None = None
+    after: Annotated[str, Field(max_length=64)] | None = None
 
 
 # --- answers

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from trails.compare.session_diff import readable_blocks
 from trails.errors import InvalidInput, TrailsError
-from trails.serve.access import check_session, require, view_of
+from trails.serve.access import check_session, remember_sent, require, view_of
 from trails.serve.console.rendering import page, route, session_address
 from trails.serve.problems import status_of
 from trails.serve.service import Service, service_of
@@ -240,6 +240,7 @@ def _turn(session: Any, index: int) -> Turn:
 async def _deed(request: Request, caller: Caller) -> Deed:
     form = await request.form()
     fields = {name: value.strip() for name, value in form.items() if isinstance(value, str)}
+    remember_sent(request, fields)
     session_id = fields.pop("session", "")
     if not session_id:
         raise InvalidInput("the form names no session")

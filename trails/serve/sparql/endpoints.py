@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -16,7 +17,7 @@ from trails.errors import InvalidInput, QueryEnded, TrailsError
 from trails.rdf import query_files
 from trails.rdf.query_files import QueryFile
 from trails.serve import problems
-from trails.serve.access import require, view_of
+from trails.serve.access import remember_sent, require, view_of
 from trails.serve.service import Service
 from trails.serve.sparql import answers, description, negotiation, protocol
 from trails.serve.sparql.answers import IN_MEMORY, LimitExceeded, Question, TimeExceeded, Written
@@ -221,6 +222,7 @@ async def _body(request: Request) -> bytes:
         if len(body) > protocol.MAX_BODY:
             detail = f"the body has more than {protocol.MAX_BODY:,} bytes; a query has up to 65,536"
             raise HTTPException(413, detail, headers={"Connection": "close"})
+    remember_sent(request, unquote_plus(body.decode("utf-8", "replace")) + "\n" + body.decode("utf-8", "replace"))
     return bytes(body)
 
 
