@@ -155,13 +155,14 @@ def _check_server(*, create: bool, read_only: bool) -> None:
         )
 
 
-def _of_server(place: str, token: str | None, timeout: float, **options: Any) -> Repository:
+def _of_server(place: str, token: str | None, timeout: float, *, actor: str | None, **options: Any) -> Repository:
     from trails.session.remote import RemoteRepository  # noqa: PLC0415 - only where it is asked for
 
     store = RemoteStore(HttpChannel(place, token=token, timeout=timeout or TIMEOUT))
     try:
         with store.ahead("open"):
-            return RemoteRepository(store, **options)
+            own = actor or activity_records.named_actor(store.principal)
+            return RemoteRepository(store, actor=own, **options)
     except BaseException:
         store.close()
         raise

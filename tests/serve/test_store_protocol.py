@@ -269,23 +269,19 @@ def test_a_role_does_what_it_may_and_is_told_what_it_may_not(
     assert own.store.quads((None, None, None, graph))
 
 
-def test_a_writer_copies_turns_and_takes_none_out(
-    own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grown(own)
-    as_caller(monkeypatch, "writer")
-    assert [turn.content for turn in store.flatten("leaf", id="flat").turns] == [
+def test_a_writer_copies_turns_and_takes_none_out(own: Repository, dave: Repository) -> None:
+    assert [turn.content for turn in dave.flatten("leaf", id="flat").turns] == [
         *"012",
         "below 0",
         "below 1",
         "below 2",
     ]
-    assert store.load("leaf").detach().parent_session_id is None
+    assert dave.load("leaf").detach().parent_session_id is None
     for refused in (
-        lambda: store.delete("root"),
-        lambda: store.load("flat").delete(),
-        lambda: store.prune(keep_count=0),
-        lambda: store.redact_matching("below"),
+        lambda: dave.delete("root"),
+        lambda: dave.load("flat").delete(),
+        lambda: dave.prune(keep_count=0),
+        lambda: dave.redact_matching("below"),
     ):
         with pytest.raises(StoreFailed, match="'writer' takes no text out"):
             refused()
@@ -315,6 +311,65 @@ def test_a_token_says_who_asks_and_what_they_may(
             store.redact("root", 0)
         with trails.open(address, token=secrets["chief"]) as store:
             assert store.redact("root", 0).turns
+            assert store.notes.add("root", 1, "seen").author == "ann"
+            assert store.notes.add("root", 1, "seen", by="bob").author == "bob"
+
+
+@pytest.fixture
+def dave(own: Repository, tmp_path: Path) -> Iterator[Repository]:
+    """The store as it is opened with the token of a writer who sees all."""
+    grown(own)
+    _, secret = TokenFile(tmp_path / "tokens.json").make("dave", principal="dave", role="writer", is_for_all=True)
+    with served(own, Settings(tokens=tmp_path / "tokens.json")) as address, trails.open(address, token=secret) as store:
+        yield store
+
+
+def test_what_a_writer_does_is_on_record_as_done_by_the_principal_of_the_token(
+    own: Repository, dave: Repository
+) -> None:
+    note, score = dave.notes.add("root", 0, "seen"), dave.score("root", "good", True)
+    tag, ref = dave.tags.add("first", "root@1"), dave.refs.set("main", "root")
+    assert [note.author, score.by, tag.author, ref.author] == ["dave"] * 4
+    fork = dave.load("root").fork(at=1, id="other")
+    fork.append("user", "by another way", author="eve")
+    fork.persist()
+    assert (own.record("other").forked_by, own.load("other")[1].author) == ("urn:trails:principal:dave", "eve")
+    dave.create(id="mine").persist()
+    dave.create(id="hers", principal="erin").persist()
+    assert [own.record(each).principal for each in ("mine", "hers")] == ["dave", "erin"]
+    dave.set_label("root", "trip")
+    dave.detach("leaf")
+    dave.notes.remove(note.id)
+    named = own.select("SELECT DISTINCT ?who { ?act prov:wasAssociatedWith ?who ; prov:endedAtTime ?time }")
+    assert [str(row["who"]) for row in named] == ["<urn:trails:principal:dave>"]
+    assert own.verify().ok
+
+
+@pytest.mark.parametrize("by", ["mallory", "agent:dave"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store, by: store.notes.add("root", 0, "seen", by=by),
+        lambda store, by: store.score("root", "good", True, by=by),
+        lambda store, by: store.tags.add("first", "root@1", by=by),
+        lambda store, by: store.refs.set("main", "root", by=by),
+        lambda store, by: store.set_label("root", "trip", by=by),
+        lambda store, by: store.load("root").set_label("trip", by=by),
+        lambda store, by: store.load("leaf").detach(by=by),
+        lambda store, by: store.flatten("leaf", by=by),
+    ],
+)  # fmt: skip
+def test_a_writer_acts_as_nobody_else(
+    act: Callable[[Repository, str], object], by: str, own: Repository, dave: Repository
+) -> None:
+    before = own.store.number
+    with pytest.raises(StoreFailed, match="'dave' cannot act as"):
+        act(dave, by)
+    fork = dave.load("root").fork(at=1, by=by)
+    with pytest.raises(StoreFailed, match="'dave' cannot act as"):
+        fork.persist()
+    fork.discard_pending()
+    assert own.store.number == before
 
 
 def as_caller(monkeypatch: pytest.MonkeyPatch, role: callers.Role) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from trails.errors import InvalidInput, TrailsError
+from trails.rdf import activity_records
 
 Role = Literal["reader", "writer", "auditor", "admin"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -40,6 +41,21 @@ class Caller:
     def sees_all(self) -> bool:
         """Whether the caller sees the whole store."""
         return self.is_for_all or self.role in ("auditor", "admin")
+
+    def by(self, given: str | None = None) -> str | None:
+        """Return who is on record as doing something: whoever is given, else the caller.
+
+        Raises `Forbidden` if the caller has a principal, is no admin, and another one is given.
+        """
+        own = self.principal
+        if given is None or own is None or self.role == "admin":
+            return own if given is None else given
+        if activity_records.named_actor(given, "by") != activity_records.named_actor(own):
+            shown = given.removeprefix("urn:trails:")
+            raise Forbidden(
+                f"{own!r} cannot act as {shown!r:.80}; leave `by` out, or ask for an admin's token; nothing was written"
+            )
+        return own
 
 
 def role_of(text: object) -> Role:

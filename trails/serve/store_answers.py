@@ -11,9 +11,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NoReturn, cast
 from uuid import uuid4
 
+from pyoxigraph import Quad
+
 from trails.errors import InvalidInput, TrailsError
+from trails.model import iris
 from trails.model.validation import DECODING_ERRORS
-from trails.rdf import vocab
+from trails.rdf import activity_records, vocab
+from trails.rdf.codec import term_text
 from trails.rdf.query_files import BoundQuery
 from trails.rows import row_schema
 from trails.serve.callers import Caller, Forbidden
@@ -31,6 +35,8 @@ _MOST: Final = 10_000
 """Things that one request may read."""
 _KEPT: Final = 10_000
 """Outcomes of commits and acts that are kept for a client that asks again."""
+_DOERS: Final = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.FORKED_BY})
+"""The properties by which the catalogue says who did something."""
 _STEPS: Final = 10_000
 """Steps of SQLite after which it is looked whether a SELECT took too long."""
 
@@ -64,11 +70,11 @@ class StoreAnswers:
 
     # --- reading
 
-    def read(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer reads, or do an operation and tell what it read."""
+    def read(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer reads, or do an operation and tell what it read, and for whom."""
         at = self._at()
         if (asked := body.get("ahead")) is not None:
-            return {"at": at, "told": self._told(*asked)}
+            return {"at": at, "told": self._told(caller, *asked), "principal": caller.principal}
         reads = body.get("reads", [])
         if not isinstance(reads, list) or len(reads) > _MOST:
             raise InvalidInput(f"one request reads at most {_MOST:,} things")
@@ -84,10 +90,11 @@ class StoreAnswers:
         except (KeyError, *DECODING_ERRORS) as error:
             raise InvalidInput(f"a request of the store protocol cannot be read ({type(error).__name__})") from error
 
-    def _told(self, operation: str, args: list[Any], options: dict[str, Any]) -> list[list[Any]]:
+    def _told(self, caller: Caller, operation: str, args: list[Any], options: dict[str, Any]) -> list[list[Any]]:
         """Return what an operation reads, each with its answer; what it raises, the client raises when it does the same."""
         channel = _Recorder(self)
-        with suppress(TrailsError), remote.RemoteRepository(RemoteStore(channel)) as repository:
+        actor = activity_records.named_actor(caller.principal)
+        with suppress(TrailsError), remote.RemoteRepository(RemoteStore(channel), actor=actor) as repository:
             if operation != "open":
                 channel.told.clear()
             remote.perform(repository, operation, args, options)
@@ -158,18 +165,45 @@ class StoreAnswers:
         change = _change(body)
         if caller.role != "admin":
             _refuse_removal(change)
+            self._check_authors(caller, change)
         done = self._outcomes.once(body.get("id"), lambda: wire.committed_out(self._repository.store.commit(change)))
         return {"at": self._at(), "committed": done}
 
     def act(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         """Do what the server alone can, or tell what that gave if it was done already; text is taken out for an admin."""
-        name, options = str(body.get("act")), body.get("options") or {}
+        name, options = str(body.get("act")), _options(body)
         if name in remote.REMOVALS and caller.role != "admin":
             raise Forbidden(
                 f"the role {caller.role!r} takes no text out of the store: ask for a token with the role admin"
             )
+        options["by"] = caller.by(options.get("by"))
         done = self._outcomes.once(body.get("id"), lambda: remote.act(self._repository, name, options))
         return {"at": self._at(), "done": done}
+
+    def _check_authors(self, caller: Caller, change: Change) -> None:
+        """Raise `Forbidden` if a commit says of somebody else that they did something, which the store does not say yet.
+
+        Who wrote a turn is part of its text, and for whom a session runs is said by whoever makes it.
+        """
+        own = activity_records.named_actor(caller.principal)
+        for quad in (*change.add, *change.also_add):
+            if own is None or not _says_who(quad) or term_text(quad.object) == own:
+                continue
+            if not self._repository.store.quads((quad.subject, quad.predicate, quad.object, vocab.CATALOG)):  # type: ignore[arg-type] # an IRI
+                caller.by(term_text(quad.object))
+
+
+def _says_who(quad: Quad) -> bool:
+    """Tell whether a quad says who did something: not of a turn, nor for whom a session runs."""
+    is_owner = quad.predicate == vocab.ATTRIBUTED_TO and iris.is_session(term_text(quad.subject))
+    return quad.graph_name == vocab.CATALOG and quad.predicate in _DOERS and not is_owner
+
+
+def _options(body: Mapping[str, Any]) -> dict[str, Any]:
+    given = body.get("options") or {}
+    if not isinstance(given, dict):
+        raise InvalidInput("the options of an act are a JSON object")
+    return dict(given)
 
 
 def _change(body: Mapping[str, Any]) -> Change:

@@ -32,7 +32,7 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     """Return the routes of the store protocol."""
     answers = StoreAnswers(service.store, service.settings)
     return [
-        Route("/store/read", _endpoint("read", lambda _, body: answers.read(body)), methods=["POST"]),
+        Route("/store/read", _endpoint("read", answers.read), methods=["POST"]),
         Route("/store/commit", _endpoint("write", answers.commit), methods=["POST"]),
         Route("/store/act", _endpoint("write", answers.act), methods=["POST"]),
     ]

@@ -52,6 +52,10 @@ class RemoteRepository(Repository, public=True):
         """Leave to the server what was streamed to its folder."""
 
     @property
+    def _principal(self) -> str:
+        return self._remote.principal or super()._principal
+
+    @property
     def _remote(self) -> RemoteStore:
         return cast(RemoteStore, self.store)
 

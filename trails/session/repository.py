@@ -285,7 +285,7 @@ class Repository(Handle, public=True):
             "kind": kind,
         }
         given |= {"created": created, "source_session": source_session}
-        fields: dict[str, Any] = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT, "created": datetime.now(UTC)}
+        fields: dict[str, Any] = {"principal": self._principal, "agent": DEFAULT_AGENT, "created": datetime.now(UTC)}
         parent = None if spawned_by is None else self.record(spawned_by).id
         fields |= record_fields(**given)
         record = SessionRecord(id=session_id, spawned_by=parent, expires=_expiry(expires, fields["created"]), **fields)
@@ -1050,6 +1050,11 @@ class Repository(Handle, public=True):
                 raise InvalidInput('what the console needs is not installed: pip install "trails[serve]"') from error
             self._console = Console(*started)
         return self._console
+
+    @property
+    def _principal(self) -> str:
+        """For whom a session runs that is made for nobody in particular."""
+        return DEFAULT_PRINCIPAL
 
     # --- erasure
 

@@ -85,11 +85,8 @@ class Asked:
         return self.caller.sees_all
 
     def by(self, given: str | None = None) -> str | None:
-        """Return who is on record as doing it: the caller; raise `Forbidden` for one who names another."""
-        own = self.caller.principal
-        if own is not None and given not in (None, own):
-            raise Forbidden(f"{own!r} cannot act as {given!r}; leave `by` out")
-        return given if own is None else own
+        """Return who is on record as doing it: as `Caller.by`."""
+        return self.caller.by(given)
 
 
 @dataclass(frozen=True, slots=True)

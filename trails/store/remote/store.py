@@ -58,6 +58,8 @@ class RemoteStore(Handle):
         self._number = 0
         self._token: object = None
         self._closed = False
+        self.principal: str | None = None
+        """For whom the server takes this client, once it has said so; None for whoever is at its machine."""
         self._log = LeafLog(_RemoteRecords(self))
 
     @property
@@ -143,6 +145,7 @@ class RemoteStore(Handle):
         answer = self.ask("read", {"ahead": [operation, list(args), options]})
         told = [(json.dumps(request), found) for request, found in answer["told"]]
         self._remember(told)
+        self.principal = answer.get("principal")
         thread.ahead = dict(told)
         try:
             yield
