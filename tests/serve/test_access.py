@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -579,6 +580,40 @@ def test_the_claims_that_name_principal_and_role_are_configured(
     token = issuer.token(email="bob@example.com", groups=["writer", "staff"])
     assert client.get("/test/who", headers=bearer(token)).json()["principal"] == "bob@example.com"
     assert client.get("/test/who", headers=bearer(issuer.token(email="eve"))).json()["role"] == "reader"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/metrics"),
+        ("GET", "/api/sessions"),
+        ("POST", "/api/sessions"),
+        ("DELETE", "/api/sessions/plan"),
+        ("POST", "/actions/label"),
+        ("POST", "/sparql"),
+        ("POST", "/store/read"),
+        ("POST", "/store/commit"),
+    ],
+)
+def test_the_console_of_a_person_lets_in_those_alone_who_came_by_its_link(
+    method: str, path: str, store: trails.Repository
+) -> None:
+    store.create(id="plan").persist()
+    with httpx.Client(base_url=store.ui().address) as other:
+        headers = {"Trails-Store-Protocol": "1", "content-type": "application/json"}
+        assert other.request(method, path, content="{}", headers=headers).status_code == 401
+        assert other.get("/health").status_code == 200
+    assert store.reader.ids() == ["plan"]
+
+
+def test_who_came_by_the_link_of_a_console_reads_and_writes(store: trails.Repository) -> None:
+    console = store.ui()
+    with httpx.Client(base_url=console.address, headers={"origin": console.address}) as own:
+        secret = console.link.partition("#")[2]
+        assert own.post("/login", data={"token": secret}).status_code == 303
+        assert own.post("/api/sessions", json={"id": "plan"}).status_code == 201
+        assert [each["id"] for each in own.get("/api/sessions").json()["sessions"]] == ["plan"]
 
 
 def test_a_browser_signs_in_with_a_token_of_the_issuer(

@@ -374,16 +374,14 @@ def test_a_programs_console_signs_in_by_its_link_and_ends_with_the_store(tmp_pat
         assert store.ui() is console
         assert console.link.startswith(f"{console.address}/login#once_")
         assert f'href="{console.address}/login#' in console._repr_html_()
-        assert httpx.get(f"{console.address}/").status_code == 200
+        assert httpx.get(f"{console.address}/health").status_code == 200
     assert console.is_closed
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{console.address}/")
 
 
 def test_trails_ui_prints_a_link_that_works_once_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    with trails.open(tmp_path / "store", create=True) as store:
-        assert store.store.folder is not None
-        TokenFile(store.store.folder / tokens.NAME).make("laptop", "alice", "reader")  # so that one must sign in
+    trails.open(tmp_path / "store", create=True).close()
     command = [sys.executable, "-m", "trails", "ui", str(tmp_path / "store"), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

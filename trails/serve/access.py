@@ -60,7 +60,8 @@ class Access:
 
     @property
     def _needs_token(self) -> bool:
-        return self.settings.tokens is not None or (self._tokens is not None and self._tokens.exists)
+        has_tokens = self.settings.tokens is not None or (self._tokens is not None and self._tokens.exists)
+        return has_tokens or self.settings.needs_sign_in
 
     async def caller_for(self, authorization: str | None, cookie: str | None) -> tuple[Caller | TrailsError, bool]:
         """Return who asks, or the error that says why nobody knows, and whether a cookie says it."""

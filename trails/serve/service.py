@@ -48,6 +48,8 @@ class Settings:
     """The file with the tokens; by default that in the store's folder."""
     oidc: Path | None = None
     """The file that describes the issuer of OpenID Connect whose tokens count too, if one does."""
+    needs_sign_in: bool = False
+    """Whether it lets nobody in without a sign-in or a token, even from this machine."""
     max_body: int = 16 << 20
     """Bytes of a request's body."""
     max_connections: int = 1000

@@ -24,7 +24,7 @@ def start_console(store: Repository) -> tuple[str, Callable[[], str], Callable[[
     Raises `StoreFailed` if the server does not start.
     """
     addresses: SimpleQueue[str | None] = SimpleQueue()
-    server = make_server(store, Settings(port=0), addresses.put)
+    server = make_server(store, Settings(port=0, needs_sign_in=True), addresses.put)
 
     def serve() -> None:
         try:
@@ -47,7 +47,8 @@ def start_console(store: Repository) -> tuple[str, Callable[[], str], Callable[[
 
 def run_console(store: Repository, port: int, is_ready: Callable[[str], None]) -> None:
     """Serve a store until Ctrl-C or SIGTERM; `is_ready` is called with a link that signs in once."""
-    server = make_server(store, Settings(port=port), lambda address: is_ready(entry_link(server.service, address)))
+    settings = Settings(port=port, needs_sign_in=True)
+    server = make_server(store, settings, lambda address: is_ready(entry_link(server.service, address)))
     run_until_signal(server)
 
 
