@@ -37,6 +37,8 @@ class Server:
         found = re.search(r"at (http://\S+)", line)
         assert found, line + self.process.stderr.read()
         self.address = found[1]
+        self.errors = ""
+        """What it wrote to stderr once it has ended."""
 
     def client(self) -> Any:
         return httpx.Client(base_url=self.address, timeout=30)
@@ -44,7 +46,7 @@ class Server:
     def end(self, number: int) -> str:
         """Send a signal, wait for the end, and return what was printed."""
         self.process.send_signal(number)
-        printed, _ = self.process.communicate(timeout=40)
+        printed, self.errors = self.process.communicate(timeout=40)
         return printed
 
 
@@ -173,6 +175,24 @@ def test_the_ids_of_events_tell_a_reader_nothing_of_what_others_write(tmp_path: 
             refused = client.get(f"/api/events?after={nowhere}")
             assert (refused.status_code, refused.json()["title"]) == (400, "InvalidInput")
             assert "lines" not in refused.json()["detail"]
+
+
+@pytest.mark.slow
+def test_a_stream_ends_without_a_fault_once_its_token_is_revoked(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    trails.open(place, create=True).close()
+    token, secret = TokenFile(place / tokens.NAME).make("laptop", "alice", "reader")
+    with serving(place) as server, server.client() as client:
+        headers = {"Authorization": f"Bearer {secret}"}
+        with client.stream("GET", "/api/events", headers=headers) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": follow"
+            TokenFile(place / tokens.NAME).revoke(token.name)
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+        assert client.get("/api/sessions", headers=headers).status_code == 401
+        server.end(signal.SIGTERM)
+        assert "Traceback" not in server.errors
 
 
 def test_a_client_that_follows_events_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:

@@ -153,3 +153,12 @@ def test_each_write_to_what_is_not_seen_is_refused_as_if_it_were_not_there(
                         different.append((method, place, body, one[:2], two[:2]))
                     assert one[0] >= 400
     assert different == []
+
+
+def test_a_note_that_is_not_seen_is_not_there(clients: tuple[TestClient, TestClient]) -> None:
+    store = clients[1].app.state.service.store  # type: ignore[attr-defined]
+    (note,) = store.notes.list("secret-plan")
+    refused, missing = (clients[1].delete(f"/api/notes/{each}") for each in (note.id, "0" * 12))
+    assert refused.status_code == missing.status_code == 404
+    assert refused.json()["detail"].replace(note.id, "") == missing.json()["detail"].replace("0" * 12, "")
+    assert store.notes.get(note.id) == note

@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from trails.serve.app import create_app
+from trails.serve.guard import Ended
 from trails.serve.service import Service, Settings
 from trails.session.repository import Repository
 
@@ -75,7 +76,13 @@ def make_server(store: Repository, settings: Settings, is_ready: Callable[[str],
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_fault)
     return Server(config, is_ready)
+
+
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Tell whether an error is to be logged: a stream that the guard ended is in the access log, and is no fault."""
+    return not record.exc_info or not isinstance(record.exc_info[1], Ended)
 
 
 def _take_note(number: int, frame: FrameType | None) -> None:

@@ -48,12 +48,6 @@ def _there(get: Callable[[str], _Found], name: str) -> _Found:
         raise SessionNotFound(error.message) from None
 
 
-def _check_seen(asked: Asked, session_id: str | None) -> None:
-    """Raise `SessionNotFound` for what is of a session that the caller may not see."""
-    if not asked.sees_all and (session_id is None or session_id not in asked.view):
-        raise SessionNotFound("there is nothing of that name; list what there is")
-
-
 def list_tags(asked: Asked) -> dict[str, Any]:
     """Return the tags of a session, or all."""
     return {"tags": [each.to_dict() for each in asked.view.tags.list(asked.query.session)]}
@@ -69,7 +63,6 @@ def add_tag(asked: Asked) -> dict[str, Any]:
 def remove_tag(asked: Asked) -> dict[str, Any]:
     """Remove a tag."""
     tag = _there(asked.view.tags.get, asked.path["tag"])
-    _check_seen(asked, tag.session_id)
     return asked.store.tags.remove(tag.name, by=asked.by(asked.query.by)).to_dict()
 
 
@@ -82,8 +75,8 @@ def set_ref(asked: Asked) -> dict[str, Any]:
     """Make a ref, or move it."""
     body, name = asked.body, asked.path["ref"]
     before = asked.store.refs.find(name)
-    if before is not None:
-        _check_seen(asked, before.session_id)
+    if before is not None and asked.view.refs.find(name) is None:
+        raise SessionNotFound("there is nothing of that name; list what there is")
     options: dict[str, Any] = {"by": asked.by(body.by)}
     if "expected" in body.model_fields_set:
         is_there = before is not None and before.revision == body.expected
@@ -102,9 +95,8 @@ def set_ref(asked: Asked) -> dict[str, Any]:
 
 def remove_ref(asked: Asked) -> dict[str, Any]:
     """Remove a ref."""
-    found = _there(asked.view.refs.get, asked.path["ref"])
-    _check_seen(asked, found.session_id)
-    return asked.store.refs.remove(found.name, expected=found, by=asked.by(asked.query.by)).to_dict()
+    ref = _there(asked.view.refs.get, asked.path["ref"])
+    return asked.store.refs.remove(ref.name, expected=ref, by=asked.by(asked.query.by)).to_dict()
 
 
 def list_notes(asked: Asked) -> dict[str, Any]:
@@ -120,8 +112,7 @@ def add_note(asked: Asked) -> dict[str, Any]:
 
 def remove_note(asked: Asked) -> dict[str, Any]:
     """Remove a note."""
-    note = _there(asked.store.notes.get, asked.path["note"])
-    _check_seen(asked, note.session_id)
+    note = _there(asked.view.notes.get, asked.path["note"])
     return asked.store.notes.remove(note.id, by=asked.by(asked.query.by)).to_dict()
 
 
