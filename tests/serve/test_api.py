@@ -133,6 +133,53 @@ def test_a_session_and_a_fork_are_made_once_for_a_key(client: TestClient, store:
     assert other.status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "other"),
+    [
+        ("/api/sessions/plan/notes", {"index": 0, "text": "why?"}, {"index": 0, "text": "why not?"}),
+        (
+            "/api/sessions/plan/notes",
+            {"index": 0, "text": "why?", "by": "ann"},
+            {"index": 1, "text": "why?", "by": "ann"},
+        ),
+        ("/api/scores", {"ref": "plan", "name": "tone", "value": 1}, {"ref": "plan", "name": "tone", "value": True}),
+        (
+            "/api/scores",
+            {"ref": "plan#0:2", "name": "tone", "value": 1},
+            {"ref": "plan#0:1", "name": "tone", "value": 1},
+        ),
+    ],
+)
+def test_a_note_and_a_score_are_stored_once_for_a_key(
+    client: TestClient, store: trails.Repository, path: str, body: dict[str, Any], other: dict[str, Any]
+) -> None:
+    key = {"Idempotency-Key": "k1"}
+    create(client, "plan", "Go", "Stay")
+    first = client.post(path, json=body, headers=key)
+    assert (first.status_code, "idempotent-replayed" in first.headers) == (201, False)
+    client.post("/api/sessions/plan/turns", json={"turns": said("Later")})
+    with TestClient(create_app(store), base_url="http://localhost") as anew:  # a server that was started anew
+        again = anew.post(path, json=body, headers=key)
+    assert (again.status_code, again.json(), again.headers["idempotent-replayed"]) == (201, first.json(), "true")
+    refused = client.post(path, json=other, headers=key)
+    assert (refused.status_code, refused.json()["title"]) == (422, "KeyReused")
+    assert client.post(path, json=body, headers={"Idempotency-Key": "k2"}).json()["id"] != first.json()["id"]
+    assert len(store.notes.list("plan")) + len(store.scores(history=True)) == 2
+    kind = "notes" if "text" in body else "scores"
+    assert client.delete(f"/api/{kind}/{first.json()['id']}").status_code == 200
+    assert client.post(path, json=body, headers=key).status_code == 422
+    assert store.verify().ok
+
+
+def test_a_redaction_that_is_sent_again_writes_nothing(client: TestClient, store: trails.Repository) -> None:
+    create(client, "plan", "Go")
+    key = {"Idempotency-Key": "k1"}
+    assert client.post("/api/sessions/plan/redactions", json={"index": 0}, headers=key).status_code == 200
+    number = store.store.number
+    assert client.post("/api/sessions/plan/redactions", json={"index": 0}, headers=key).status_code == 200
+    assert store.store.number == number
+
+
 def test_a_key_of_the_parent_says_nothing_in_its_fork(client: TestClient) -> None:
     key = {"Idempotency-Key": "k1"}
     create(client, "plan")

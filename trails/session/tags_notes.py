@@ -65,13 +65,21 @@ class Notes(Facet, public=True):
     inherit it, and what `detach` and `flatten` copied.
     """
 
-    def add(self, session: names.Name, index: int, text: str, *, by: str | None = None) -> Note:
+    def add(
+        self,
+        session: names.Name,
+        index: int,
+        text: str,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the public name
+    ) -> Note:
         """Write a note on a turn and return it; stored at once. A turn may have many.
 
         `session` is an id or an IRI, `index` a turn of its transcript, inherited ones included. `by` names who writes
-        it, as for `Repository.delete`.
+        it, as for `Repository.delete`. `id` is made up, or what tells the note from all others: it must not be in use.
 
-        Raises `InvalidInput` where there is no such turn or the text is empty.
+        Raises `InvalidInput` where there is no such turn or the text is empty, and for an id in use.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -88,7 +96,7 @@ class Notes(Facet, public=True):
         turn = annotation_kinds.annotated_turn(reader, chain, index)
         salt = digests.new_salt()
         made = Note(
-            id=secrets.token_hex(6),
+            id=secrets.token_hex(6) if id is None else validation.name(id, "a note's id"),
             session_id=turn.session_id,
             index=turn.index,
             turn_digest=turn.digest,
@@ -104,6 +112,8 @@ class Notes(Facet, public=True):
         tx.new(note_quads(made))
         tx.add([author_type(made.author_iri)])
         tx.log(log_leaves.row_states("change", [made.session_id]))
+        if id is not None and self.find(made.id) is not None:
+            raise InvalidInput(f"there is a note {made.id!r} already; choose another id")
         gone = f"turn {index} of session {chain[0].id!r} was deleted meanwhile"
         tx.commit(self._workspace.store, otherwise=lambda _: InvalidInput(gone))
         return made

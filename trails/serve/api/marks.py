@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
+from pyoxigraph import Literal
+
 from trails.errors import InvalidInput, SessionNotFound
+from trails.history import annotation_kinds
 from trails.history.lookup import names
+from trails.model.values import Note
+from trails.rdf import vocab
+from trails.rdf.score_records import Score
 from trails.serve.api import shapes
-from trails.serve.api.operations import Asked, Operation
+from trails.serve.api.operations import REPLAYED, Answer, Asked, Operation
+from trails.serve.appends import KeyReused
+from trails.session import scoring
+from trails.session.repository import Repository
 
 _Found = TypeVar("_Found")
+_Mark = TypeVar("_Mark", Note, Score)
 
 
 def read_scores(asked: Asked) -> dict[str, Any]:
@@ -20,16 +31,39 @@ def read_scores(asked: Asked) -> dict[str, Any]:
     return {"scores": [each.to_dict() for each in found]}
 
 
-def give_score(asked: Asked) -> dict[str, Any]:
+def give_score(asked: Asked) -> Answer:
     """Give a score to a session, a turn or a span of turns."""
     body = asked.body
     name, _, place = body.ref.rpartition("#")
     session_id = asked.view.resolve(name or body.ref)
     ref = f"{session_id}#{place}" if name else session_id
-    score = asked.store.score(
-        ref, body.name, body.value, by=asked.by(body.by), version=body.version, reason=body.reason
+    store, by = asked.store, asked.by(body.by)
+    of = scoring.score_target(store.workspace, ref)
+    wanted = (
+        of.home,
+        of.start,
+        store.workspace.who(by),
+        body.name,
+        type(body.value),
+        body.value,
+        body.version,
+        body.reason,
     )
-    return score.to_dict()
+
+    def is_same(stored: Score) -> bool:
+        place = (stored.session_id, stored.start, stored.by_iri, stored.name)
+        return wanted == (*place, type(stored.value), stored.value, stored.version, stored.reason) and (
+            of.start is None or of.end == stored.end
+        )  # a score of a session is of as much of it as there was when it was given
+
+    return _once(
+        asked,
+        lambda score_id: annotation_kinds.find_score(store.store, score_id),
+        lambda score_id: store.score(
+            ref, body.name, body.value, by=by, version=body.version, reason=body.reason, id=score_id
+        ),
+        is_same,
+    )
 
 
 def remove_score(asked: Asked) -> dict[str, Any]:
@@ -104,10 +138,56 @@ def list_notes(asked: Asked) -> dict[str, Any]:
     return {"notes": [each.to_dict() for each in asked.view.notes.list(asked.session)]}
 
 
-def add_note(asked: Asked) -> dict[str, Any]:
+def add_note(asked: Asked) -> Answer:
     """Write a note on a turn."""
-    body = asked.body
-    return asked.store.notes.add(asked.session, body.index, body.text, by=asked.by(body.by)).to_dict()
+    body, store, by = asked.body, asked.store, asked.by(asked.body.by)
+    session_id = asked.session
+
+    def is_same(stored: Note) -> bool:
+        on_turn = {each.id for each in store.notes.list(session_id, body.index)}
+        return stored.id in on_turn and (stored.text, stored.author_iri) == (body.text, store.workspace.who(by))
+
+    return _once(
+        asked,
+        store.notes.find,
+        lambda note_id: store.notes.add(session_id, body.index, body.text, by=by, id=note_id),
+        is_same,
+    )
+
+
+def _once(
+    asked: Asked,
+    find: Callable[[str], _Mark | None],
+    make: Callable[[str | None], _Mark],
+    is_same: Callable[[_Mark], bool],
+) -> Answer:
+    """Return the mark that a request makes, or the one that it made when it came with its key before.
+
+    Raises `KeyReused` if another request came with the key, or if its mark was removed since.
+    """
+    mark_id = asked.id_by_key
+    stored = None if mark_id is None else find(mark_id)
+    if mark_id is None or stored is None:
+        if mark_id is not None and _is_removed(asked.store, mark_id):
+            raise KeyReused(
+                f"what came with the Idempotency-Key {asked.key!r} was removed; use a new key for each request"
+            )
+        try:
+            return Answer(make(mark_id).to_dict(), HTTPStatus.CREATED)
+        except InvalidInput:
+            stored = None if mark_id is None else find(mark_id)
+            if stored is None:
+                raise  # else it was sent twice at once
+    if not is_same(stored):
+        raise KeyReused(
+            f"the Idempotency-Key {asked.key!r} was used for another request; use a new key for each request"
+        )
+    return Answer(stored.to_dict(), HTTPStatus.CREATED, REPLAYED)
+
+
+def _is_removed(store: Repository, mark_id: str) -> bool:
+    kinds = (vocab.REMOVED_NOTE, vocab.REMOVED_SCORE)
+    return any(store.store.quads((None, kind, Literal(mark_id), vocab.CATALOG)) for kind in kinds)
 
 
 def remove_note(asked: Asked) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -34,6 +35,10 @@ Method = Literal["GET", "PUT", "POST", "DELETE"]
 SLASH: Final = "\x1f"
 """Stands for a slash within an id, which is no part of the path; no id holds this character."""
 _Model = TypeVar("_Model", bound=BaseModel)
+_KEYS: Final = uuid.UUID("6f1a7c1e-58a5-5d3c-9a53-2f0b6a1b7c11")
+"""The namespace of the ids of what is made by a request with a key."""
+REPLAYED: Final = {"Idempotent-Replayed": "true"}
+"""The header of an answer to a request that came before."""
 
 
 class Shape(BaseModel):
@@ -80,6 +85,19 @@ class Asked:
         return self.view.resolve(self.path["session"])
 
     @property
+    def key(self) -> str | None:
+        """The key by which the request is known when it is sent again; raises `InvalidRequest` for what is none."""
+        return idempotency_key(self.headers)
+
+    @property
+    def id_by_key(self) -> str | None:
+        """The id of what a request with a key makes: the same for the same request, whichever server it reaches."""
+        key = self.key
+        if key is None:
+            return None
+        return uuid.uuid5(_KEYS, f"{self.caller.principal}\n{sorted(self.path.items())}\n{key}").hex
+
+    @property
     def sees_all(self) -> bool:
         """Whether the caller sees the whole store."""
         return self.caller.sees_all
@@ -123,13 +141,16 @@ class Operation:
     """Whether it answers with an ETag, and a 304 to an `If-None-Match`."""
     is_of_session: bool = False
     """Whether it looks at nothing but the session that its path names."""
-    takes_key: bool = False
-    """Whether it takes an `Idempotency-Key`."""
     takes_match: bool = False
     """Whether it takes an `If-Match`."""
     media_type: str = MEDIA_TYPE
     endpoint: Callable[[Request], Awaitable[Response]] | None = None
     """Answers in the handler's place, on the event loop."""
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether it takes an `Idempotency-Key`."""
+        return self.method == "POST"
 
     @property
     def tag(self) -> str:

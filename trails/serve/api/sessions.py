@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,20 +11,17 @@ from trails.serve.access import Forbidden
 from trails.serve.answers import entity_tag, render
 from trails.serve.api import shapes
 from trails.serve.api.operations import (
+    REPLAYED,
     Answer,
     Asked,
     Operation,
     expected_head,
-    idempotency_key,
 )
 from trails.serve.api.turns import appended, turn_arguments
 from trails.serve.appends import KeyReused, is_same, moved_on, source_of
 from trails.serve.transcripts import head_at
 from trails.session.repository import Repository
 from trails.session.session import Session
-
-_KEYS: Final = uuid.UUID("6f1a7c1e-58a5-5d3c-9a53-2f0b6a1b7c11")
-"""The namespace of the ids of sessions that are made by a request with a key."""
 
 
 def list_sessions(asked: Asked) -> dict[str, Any]:
@@ -57,8 +53,8 @@ def _described(store: Repository, session_id: str, status: int = 200, **headers:
 def create_session(asked: Asked) -> Answer:
     """Create a session with its first turns, in one commit."""
     body = asked.body
-    key = idempotency_key(asked.headers)
-    session_id: str | None = body.id or _id_by_key(asked, key)
+    key = asked.key
+    session_id: str | None = body.id or asked.id_by_key
 
     def is_ours(row: SessionRecord) -> bool:
         return row.parent_session_id is None
@@ -81,8 +77,8 @@ def create_session(asked: Asked) -> Answer:
 def fork_session(asked: Asked) -> Answer:
     """Fork a session and append the fork's first turns, in one commit."""
     body, parent_id = asked.body, asked.session
-    key = idempotency_key(asked.headers)
-    fork_id: str | None = body.id or _id_by_key(asked, key)
+    key = asked.key
+    fork_id: str | None = body.id or asked.id_by_key
     expected = expected_head(asked.headers)
 
     def is_ours(row: SessionRecord) -> bool:
@@ -145,14 +141,7 @@ def _repeat(asked: Asked, session_id: str, key: str, fits: Callable[[SessionReco
             raise InvalidInput(f"the id {session_id!r} is in use for another session; choose another id")
         raise KeyReused(f"the Idempotency-Key {key!r} was used for another request; use a new key for each request")
     answer = _made(session, start + len(turns))
-    return Answer(answer.value, answer.status, {**answer.headers, "Idempotent-Replayed": "true"})
-
-
-def _id_by_key(asked: Asked, key: str | None) -> str | None:
-    """Return the id of what a request with a key makes: the same for the same request, whichever server it reaches."""
-    if key is None:
-        return None
-    return uuid.uuid5(_KEYS, f"{asked.caller.principal}\n{sorted(asked.path.items())}\n{key}").hex
+    return Answer(answer.value, answer.status, {**answer.headers, **REPLAYED})
 
 
 def _principal(asked: Asked, given: str | None) -> str | None:
@@ -192,7 +181,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST", "/sessions", "createSession", "Create a session with its first turns, in one commit.", create_session,
-        shapes.Session, body=shapes.NewSession, status=201, right="write", takes_key=True,
+        shapes.Session, body=shapes.NewSession, status=201, right="write",
     ),
     Operation(
         "GET", "/sessions/{session}", "getSession", "Read a session's row, head and length.", get_session, shapes.Session,
@@ -204,7 +193,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST", "/sessions/{session}/forks", "forkSession", "Fork a session, and append the fork's first turns.",
-        fork_session, shapes.Session, body=shapes.NewFork, status=201, right="write", takes_key=True, takes_match=True,
+        fork_session, shapes.Session, body=shapes.NewFork, status=201, right="write", takes_match=True,
     ),
     Operation(
         "PUT", "/sessions/{session}/label", "setLabel", "Give a session a label, or take it away.", set_label,

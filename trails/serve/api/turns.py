@@ -9,11 +9,11 @@ from trails.model.values import Turn
 from trails.serve.answers import entity_tag, render, respond
 from trails.serve.api import shapes
 from trails.serve.api.operations import (
+    REPLAYED,
     Asked,
     Operation,
     ask,
     expected_head,
-    idempotency_key,
 )
 from trails.serve.appends import Append
 from trails.serve.transcripts import Bounds, read_page
@@ -45,12 +45,12 @@ async def append_turns(request: Request) -> Response:
         name if asked.view is service.store else await service.run(asked.view.resolve, name),
         turn_arguments(asked.body.turns),
         expected_head(asked.headers),
-        idempotency_key(asked.headers),
+        asked.key,
     )
     done = await service.appender.append(wanted)
     last = done.stored[-1]
     body = render(appended(done.session_id, last.digest, last.index + 1, done.stored))
-    headers = {"ETag": entity_tag(last.digest)} | ({"Idempotent-Replayed": "true"} if done.is_repeat else {})
+    headers = {"ETag": entity_tag(last.digest)} | (REPLAYED if done.is_repeat else {})
     return respond(request, body, status=APPEND.status, headers=headers)
 
 
@@ -86,7 +86,7 @@ READ: Final = Operation(
 )  # fmt: skip
 APPEND: Final = Operation(
     "POST", "/sessions/{session}/turns", "appendTurns", "Append turns, all in one commit or none.", None, shapes.Appended,
-    body=shapes.AppendTurns, status=201, right="write", takes_key=True, takes_match=True, is_of_session=True,
+    body=shapes.AppendTurns, status=201, right="write", takes_match=True, is_of_session=True,
     endpoint=append_turns,
 )  # fmt: skip
 OPERATIONS: Final = (
