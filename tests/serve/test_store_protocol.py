@@ -23,6 +23,8 @@ from trails.testing import StoreConformance
 pytest.importorskip("httpx")
 pytest.importorskip("starlette")
 
+import httpx
+
 from tests.support.served import served
 from trails.serve import callers, store_protocol
 from trails.serve.service import Settings
@@ -475,6 +477,49 @@ def test_sql_that_is_no_reading_of_the_rows_is_refused(text: str, own: Repositor
 
 
 # --- the wire
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("read", {"ahead": 5}),
+        ("read", {"ahead": ["load"]}),
+        ("read", {"reads": [5]}),
+        ("read", {"reads": [["sql", 5, None]]}),
+        ("read", {"reads": [["quads", ["no term", None, None, None]]]}),
+        ("commit", {}),
+        ("commit", {"id": "i", "add": 5}),
+        ("commit", {"id": "i", "add": "no quads"}),
+        ("commit", {"id": "i", "add": "<urn:a> <urn:b> <urn:c> .", "leaves": [5]}),
+        ("commit", {"id": "i", "add": "<urn:a> <urn:b> <urn:c> .", "leaves": [["turns", 5, "two", None]]}),
+        ("commit", {"id": "i", "add": "<urn:a> <urn:b> <urn:c> .", "forbid": [["x"]]}),
+        ("commit", {"id": "i", "add": "<urn:a> <urn:b> <urn:c> .", "as_of": "now"}),
+        ("commit", {"id": ["i"], "add": "<urn:a> <urn:b> <urn:c> ."}),
+        ("act", {"id": "i", "act": "redact", "options": {"no": 1}}),
+        ("act", {"id": "i", "act": "redact", "options": 5}),
+        ("act", {"id": "i", "act": "redact", "options": {"session": "root", "index": 0, "by": 5}}),
+        ("act", {"id": "i", "act": "prune", "options": {"older_than": "long"}}),
+        ("act", {"id": "i", "act": ["redact"]}),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_and_writes_nothing(
+    what: str, body: dict[str, Any], own: Repository, address: str
+) -> None:
+    grown(own)
+    before = own.store.number
+    headers = {wire.HEADER: str(wire.VERSION)}
+    answer = httpx.post(f"{address}store/{what}", json=body, headers=headers)
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert own.store.number == before
+
+
+def test_a_commit_that_another_one_came_before_is_a_conflict(own: Repository, address: str) -> None:
+    grown(own)
+    here = Quad(NODE, NODE, NODE, GRAPH)
+    body = wire.change_out(Change(require=[here], add=[Quad(NODE, NODE, GRAPH, GRAPH)]), "i")
+    answer = httpx.post(f"{address}store/commit", json=body, headers={wire.HEADER: str(wire.VERSION)})
+    assert (answer.status_code, answer.json()["title"]) == (409, "PreconditionFailed")
 
 
 texts = st.text(st.characters(codec="utf-8"))

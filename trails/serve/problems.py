@@ -12,6 +12,7 @@ from starlette.responses import Response
 from trails import errors
 from trails.serve.appends import KeyReused
 from trails.serve.callers import Forbidden, Unauthorized
+from trails.store.contract import PreconditionFailed
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,6 +22,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     Forbidden: HTTPStatus.FORBIDDEN,
     errors.SessionNotFound: HTTPStatus.NOT_FOUND,
     errors.HeadConflict: HTTPStatus.CONFLICT,
+    PreconditionFailed: HTTPStatus.CONFLICT,
     errors.HasChildren: HTTPStatus.CONFLICT,
     errors.ForkDepthExceeded: HTTPStatus.CONFLICT,
     KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,

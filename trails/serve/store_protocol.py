@@ -6,6 +6,7 @@ each answer has it, too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.model.validation import DECODING_ERRORS
 from trails.serve import problems
 from trails.serve.access import Caller, Forbidden, require, view_of
 from trails.serve.service import Service, service_of
@@ -55,6 +57,11 @@ def _endpoint(right: Any, work: _Work) -> Any:
             answer = await service.run(work, caller, body)
         except TrailsError as error:
             return _refusal(error)
+        except (SyntaxError, *DECODING_ERRORS) as error:
+            logging.getLogger("trails.serve").info("a request of the store protocol", exc_info=error)
+            return _refusal(
+                InvalidInput(f"the body of the request cannot be read ({type(error).__name__}: {error!s:.200})")
+            )
         return Response(orjson.dumps(answer), media_type="application/json", headers=_VERSION)
 
     return endpoint
