@@ -661,3 +661,21 @@ def test_rdflibs_store_reads_the_endpoint(memory: Repository) -> None:
             assert [str(row.text) for row in graph.query(f"PREFIX prov: <{prov}> {TEXTS}")] == ["Hello", AWKWARD]
             assert graph.query("ASK { ?s ?p ?o }").askAnswer
             assert len(graph.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }").graph) > 5
+
+
+@pytest.mark.slow
+def test_every_question_of_the_catalogue_is_answered_within_the_usual_limits(client: TestClient) -> None:
+    values = {
+        "session": "s",
+        "index": "1",
+        "turn": "urn:trails:session:s",
+        "text": "Hello",
+        "key": "urn:trails:meta:team",
+    }
+    refused = {}
+    for query in client.get("/queries", headers={"Accept": "application/json"}).json()["queries"]:
+        given = {each["name"]: values.get(each["name"], "1") for each in query["parameters"] if not each["optional"]}
+        answer = client.get(f"/queries/{query['name']}", params=given)
+        if answer.status_code != 200:
+            refused[query["name"]] = answer.text
+    assert refused == {}

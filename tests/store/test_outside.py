@@ -91,6 +91,11 @@ def test_a_query_that_takes_too_much_memory_is_told_so(asked: Any) -> None:
     assert asked.ask("ASK { ?t prov:value 'step 39' }") is True
 
 
+def test_the_stack_that_a_long_query_gets_is_none_of_its_memory(asked: Any) -> None:
+    long = f"SELECT ?text {{ {TEXTS.partition('{')[2].rpartition('}')[0]} }} # {'x' * 40_000}"  # a stack of 640 MiB
+    assert len(asked.select(long, timeout=20)) == 40
+
+
 @pytest.mark.parametrize(
     ("most", "count", "truncated"), [(1, 1, True), (39, 39, True), (40, 40, False), (41, 40, False)]
 )

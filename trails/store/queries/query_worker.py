@@ -67,17 +67,16 @@ def serve() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # what is printed is no answer
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    engine, base = ox.Store(), _data()
+    engine = ox.Store()
     with os.fdopen(os.dup(0), "rb") as given:
         while (request := _received(given)) is not None:
             if "text" in request:
-                _answer(engine, request, base, answers)
+                _answer(engine, request, answers)
                 continue
             del engine  # before the next one takes memory
             engine = ox.Store()
             try:
                 engine = _opened(request["folder"], given)
-                base = _data()
                 _send(answers, OPENED)
             except (OSError, RuntimeError, ValueError, MemoryError) as error:
                 _send(answers, UNREADABLE, pickle.dumps(f"{error}"))
@@ -127,12 +126,12 @@ class _Parts:
         return taken
 
 
-def _answer(engine: ox.Store, request: Request, base: int, answers: int) -> None:
+def _answer(engine: ox.Store, request: Request, answers: int) -> None:
     text = request["text"]
     if not math.isinf(request["seconds"]):
         signal.setitimer(signal.ITIMER_REAL, request["seconds"] + _GRACE)  # without a handler that ends the process
     try:
-        query_guard.judged(text, lambda: _within(base, request["memory"], lambda: _ask(engine, request, answers)))
+        query_guard.judged(text, lambda: _within(request["memory"], lambda: _ask(engine, request, answers)))
         more = False
     except Full:
         more = True
@@ -151,14 +150,17 @@ def _pickled(error: Exception) -> bytes:
     return pickle.dumps(TrailsError(f"the query failed: {error}"))
 
 
-def _within(base: int, memory: int | None, work: Callable[[], None]) -> None:
-    """Do some work that may take so many bytes beyond `base`. Where it takes more, the process ends."""
+def _within(memory: int | None, work: Callable[[], None]) -> None:
+    """Do some work that may take so many bytes more than there are now. If it takes more, the process ends.
+
+    The stack of the thread that this is called on is there already: of a long query it is larger than most limits.
+    """
     if memory is None:
         work()
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     try:
-        resource.setrlimit(resource.RLIMIT_DATA, (base + memory, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (_data() + memory, hard))
         work()
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
