@@ -409,6 +409,28 @@ def test_a_view_is_not_made_anew_for_what_is_only_new(store: trails.Repository) 
     assert first.load("new").system == "Be brief"
 
 
+def test_a_person_and_a_tool_that_are_first_referred_to_later_show_in_a_view_that_was_there(
+    store: trails.Repository,
+) -> None:
+    mine = _session(store, "mine", "alice")
+    views = ScopedViews(store)
+    first = views.of("alice")
+    assert "late-" not in _text_of(first)
+    mine.append("assistant", "hi", tool_calls=[{"id": "c1", "name": "late-tool", "arguments": {}}])
+    mine.persist()
+    store.notes.add("mine", 0, "seen", by="late-person")
+    theirs = _session(store, "theirs", "bob")
+    theirs.append("assistant", "hi", tool_calls=[{"id": "c1", "name": "late-secret", "arguments": {}}])
+    theirs.persist()
+    assert views.of("alice") is first
+    assert sorted(first.store.quads((None, None, None, None)), key=str) == sorted(
+        ScopedViews(store).of("alice").store.quads((None, None, None, None)), key=str
+    )
+    text = _text_of(first)
+    assert all(word in text for word in ("late-tool", "late-person"))
+    assert "late-secret" not in text
+
+
 def _forge(store: trails.Repository, turn: trails.Turn) -> None:
     (value,) = store.store.quads((NamedNode(turn.iri), vocab.VALUE, None, None))
     forged = Quad(value.subject, value.predicate, Literal("forged"), value.graph_name)

@@ -556,3 +556,9 @@ def test_an_error_comes_back_with_its_fields(message: str, head: str) -> None:
     ):
         again = wire.error_in(wire.error_out(error))
         assert (type(again), again.message, vars(again)) == (type(error), error.message, vars(error))
+
+
+def test_a_commit_whose_precondition_fails_is_answered_as_a_conflict(address: str) -> None:
+    body = wire.change_out(Change(require=[Quad(NODE, NODE, NODE, GRAPH)]), "id")
+    answer = httpx.post(f"{address}store/commit", json=body, headers={wire.HEADER: str(wire.VERSION)})
+    assert (answer.status_code, answer.json()["title"]) == (409, "PreconditionFailed")

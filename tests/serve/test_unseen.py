@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+import asyncio
 import json
 import re
 import shutil
@@ -18,6 +19,7 @@ from starlette.testclient import TestClient
 
 import trails
 from trails.serve import tokens
+from trails.serve.api import events
 from trails.serve.app import create_app
 from trails.serve.tokens import TokenFile
 
@@ -162,3 +164,41 @@ def test_a_note_that_is_not_seen_is_not_there(clients: tuple[TestClient, TestCli
     assert refused.status_code == missing.status_code == 404
     assert refused.json()["detail"].replace(note.id, "") == missing.json()["detail"].replace("0" * 12, "")
     assert store.notes.get(note.id) == note
+
+
+def test_an_event_that_is_named_in_a_header_is_refused_alike_whatever_it_names(
+    clients: tuple[TestClient, TestClient],
+) -> None:
+    for name in ("secret-plan", '"secret-plan"', "urn:trails:session:secret-plan", NOWHERE):
+        one, two = (answer(client, "GET", "/api/events", headers={"Last-Event-ID": name}) for client in clients)
+        assert one == two
+        assert one[0] == 400
+        assert "..." not in one[1]
+
+
+def test_a_stream_beats_alike_whether_others_commit_or_not(
+    clients: tuple[TestClient, TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_BEAT", 0.4)
+    service = clients[1].app.state.service  # type: ignore[attr-defined]
+
+    async def is_wanted(event: Any) -> bool:
+        return False
+
+    async def commit_without_end() -> None:
+        for number in range(1000):
+            service.store.tags.add(f"busy-{number}", "secret-plan")
+            await asyncio.sleep(0.05)
+
+    async def first_lines() -> list[bytes]:
+        service.feed.follow()
+        others = asyncio.ensure_future(commit_without_end())
+        stream = events._stream(service, service.feed.end(), is_wanted, False)
+        try:
+            return [await asyncio.wait_for(anext(stream), 5) for _ in range(3)]
+        finally:
+            others.cancel()
+            await stream.aclose()  # type: ignore[attr-defined] # it is a generator
+            service.feed.close()
+
+    assert asyncio.run(first_lines()) == [b": follow\n\n", b": beat\n\n", b": beat\n\n"]

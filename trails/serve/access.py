@@ -149,9 +149,9 @@ def remember_sent(request: HTTPConnection, sent: Any) -> None:
 
 
 def _sent(request: HTTPConnection) -> list[str]:
-    """Return the texts that a request has in its path, its query and, as far as it was read, its body."""
+    """Return the texts that a request has in its path, its query, its headers and, as far as it was read, its body."""
     query = [text for pair in request.query_params.multi_items() for text in pair]
-    return [request.scope["path"], *query, *request.scope.get(_SENT, ())]
+    return [request.scope["path"], *query, *request.headers.values(), *request.scope.get(_SENT, ())]
 
 
 def access_of(request: HTTPConnection) -> Access:

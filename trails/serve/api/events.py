@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "text/event-stream"
 _BEAT: Final = 15.0
-"""Seconds after which a comment says that the stream is still there."""
+"""Seconds without an event after which a comment says that the stream is still there."""
 
 
 async def follow_events(request: Request) -> Response:
@@ -71,18 +72,22 @@ async def _stream(
     service.metrics.streams.inc()
     try:
         yield b": follow\n\n"
+        beat = time.monotonic() + _BEAT
         while not service.is_stopping:
             commit = asyncio.ensure_future(service.feed.next_commit().wait())
             events, place = await service.run(service.feed.after, place)
             wanted = [event for event in events if await is_wanted(event)]
             if wanted:
                 yield b"".join(_text(event, str(event.id) if is_number else event.name) for event in wanted)
+                beat = time.monotonic() + _BEAT
             try:
-                done, _ = await asyncio.wait({commit, stopping}, timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
+                left = max(0.0, beat - time.monotonic())
+                await asyncio.wait({commit, stopping}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 commit.cancel()
-            if not done:
+            if time.monotonic() >= beat:  # also while others commit what this client does not see
                 yield b": beat\n\n"
+                beat = time.monotonic() + _BEAT
     finally:
         stopping.cancel()
         service.metrics.streams.dec()
