@@ -28,6 +28,7 @@ import httpx
 from tests.support.served import served
 from trails.serve import callers, store_protocol
 from trails.serve.service import Settings
+from trails.serve.store_answers import Outcomes
 from trails.serve.tokens import TokenFile
 from trails.store.remote.channel import HttpChannel
 from trails.store.remote.store import RemoteStore
@@ -229,6 +230,32 @@ def test_a_commit_that_is_sent_twice_happens_once(own: Repository, store: Reposi
     first, again = way.ask("commit", body), way.ask("commit", body)
     assert first["committed"] == again["committed"]
     assert len(own.store.log.lines()) == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_not_written_again_by_a_server_that_was_started_anew(
+    own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Outcomes, "once", lambda self, key, work: work()
+    )  # as of a server that knows of no commit before
+    way: Any = store.store._channel  # type: ignore[attr-defined] # of a `RemoteStore`
+    post, sent = way._client.post, 0
+
+    def losing_the_first_answer(*args: Any, **options: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        answer = post(*args, **options)
+        if sent == 1:
+            raise httpx.ReadError("lost")
+        return answer
+
+    monkeypatch.setattr(way._client, "post", losing_the_first_answer)
+    leaf = Leaf("change", "urn:trails:session:s", 0, "ab" * 32)
+    change = Change(add=[Quad(NODE, NODE, Literal("x"), GRAPH)], leaves=[leaf], read={})
+    done = store.store.commit(change)
+    assert (sent, done.written, done.number, len(own.store.log.lines())) == (2, False, own.store.number, 1)
+    other = Change(add=[Quad(NODE, NODE, Literal("y"), GRAPH)], leaves=[leaf], read={})
+    assert (store.store.commit(other).written, len(own.store.log.lines())) == (True, 2)
 
 
 def test_text_is_taken_out_by_the_server(own: Repository, store: Repository) -> None:

@@ -24,7 +24,7 @@ from trails.serve.callers import Caller, Forbidden
 from trails.serve.service import Settings
 from trails.session import remote
 from trails.session.repository import Repository
-from trails.store.contract import Change, Result
+from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.embedded import EmbeddedStore
 from trails.store.queries import user_queries
 from trails.store.queries.query_pool import QueryLimits
@@ -166,8 +166,15 @@ class StoreAnswers:
         if caller.role != "admin":
             _refuse_removal(change)
             self._check_authors(caller, change)
-        done = self._outcomes.once(body.get("id"), lambda: wire.committed_out(self._repository.store.commit(change)))
+        done = self._outcomes.once(body.get("id"), lambda: self._committed(change, is_repeat=bool(body.get("again"))))
         return {"at": self._at(), "committed": done}
+
+    def _committed(self, change: Change, *, is_repeat: bool) -> list[Any]:
+        """Do a commit; one that is sent again, maybe to a server that was started anew, is not written if the store holds it."""
+        store = self._repository.store
+        if is_repeat and _is_there(store, change):
+            return wire.committed_out(Committed(False, store.number, store.log.reached.link))
+        return wire.committed_out(store.commit(change))
 
     def act(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         """Do what the server alone can, or tell what that gave if it was done already; text is taken out for an admin."""
@@ -215,6 +222,13 @@ def _change(body: Mapping[str, Any]) -> Change:
         raise InvalidInput(
             f"the commit cannot be read ({type(error).__name__}: {error!s:.200}); nothing was written"
         ) from error
+
+
+def _is_there(store: QuadStore, change: Change) -> bool:
+    """Tell whether a store is as a commit leaves it: each commit has quads that no other one has, or changes nothing."""
+    asked: Callable[[Quad], list[Quad]] = lambda quad: store.quads(tuple(quad))  # noqa: E731
+    is_whole = all(map(asked, change.add)) and not any(map(asked, change.remove))
+    return bool(change.add or change.remove) and is_whole and not change.drop
 
 
 def _refuse_removal(change: Change) -> None:

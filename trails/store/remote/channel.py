@@ -155,7 +155,7 @@ class HttpChannel:
             raise StoreFailed(
                 f"the store {self._location} was opened before this process was forked: open it again in this process"
             )
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        content = _content(body)
         end, pause = time.monotonic() + PATIENCE, 0.05
         while True:
             why = ""
@@ -175,6 +175,7 @@ class HttpChannel:
                 )
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many clients do not come at once
             pause = min(1.0, pause * 2)
+            content = _content({**body, "again": True})
 
     def _answered(self, answer: Any) -> Any:
         version = answer.headers.get(wire.HEADER)
@@ -215,6 +216,10 @@ class HttpChannel:
             self._closed = True
             if os.getpid() == self._pid:
                 self._client.close()
+
+
+def _content(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _body(answer: Any) -> Mapping[str, Any]:
