@@ -45,6 +45,7 @@ QUERIES = (
     "SELECT '{}' {{",
 )
 RANDOM = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)|\d+(\.\d+)? (ms|seconds ago|minutes ago)")
+RANDOM_ID = re.compile(r"\b[0-9a-f]{8,64}\b")
 
 
 @pytest.fixture
@@ -202,3 +203,24 @@ def test_a_stream_beats_alike_whether_others_commit_or_not(
             service.feed.close()
 
     assert asyncio.run(first_lines()) == [b": follow\n\n", b": beat\n\n", b": beat\n\n"]
+
+
+def test_a_write_and_what_is_read_after_it_are_answered_as_if_others_had_stored_nothing(
+    clients: tuple[TestClient, TestClient],
+) -> None:
+    turns = [{"role": "user", "content": "hi"}]
+    requests: tuple[tuple[str, str, Any, int], ...] = (
+        ("POST", "/api/sessions", {"turns": turns}, 201),
+        ("POST", "/api/sessions/plan/turns", {"turns": turns}, 201),
+        ("POST", "/api/sessions/plan/forks", {"at": 1, "turns": turns}, 201),
+        ("PUT", "/api/sessions/plan/label", {"label": "later"}, 200),
+        ("POST", "/api/sessions/plan/notes", {"index": 0, "text": "n"}, 201),
+        ("POST", "/api/scores", {"ref": "plan", "name": "s", "value": 1}, 201),
+        ("PUT", "/api/tags/t", {"ref": "plan"}, 200),
+        ("PUT", "/api/refs/r", {"session": "plan"}, 200),
+        *(("GET", f"/api/{what}", None, 200) for what in ("verification", "comparison?root=plan", "refs", "tags")),
+    )
+    for method, path, body, status in requests:
+        one, two = (answer(client, method, path, json=body) for client in clients)
+        assert (one[0], two[0]) == (status, status)
+        assert RANDOM_ID.sub("ID", str(one[1:])) == RANDOM_ID.sub("ID", str(two[1:]))
