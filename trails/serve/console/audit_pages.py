@@ -127,7 +127,7 @@ def _linked(iri: str) -> Cell:
         index = int(place[1]) if place else None
         return Cell(session_id if index is None else f"{session_id}#{index}", session_address(session_id, index))
     kind, _, rest = iri.removeprefix("urn:trails:").partition(":")
-    return Cell(iris.author_name(iri) if kind in ("principal", "agent") and rest else iri)
+    return Cell(iris.author_name(iri) if kind in ("principal", "agent", "tool") and rest else iri)
 
 
 def questions() -> dict[str, dict[str, QueryFile]]:
