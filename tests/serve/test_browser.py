@@ -77,6 +77,25 @@ def test_sessions_are_found_as_one_types_and_rows_stay_live(page: Page, store: t
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
+def test_sessions_chosen_in_the_list_are_compared_though_a_filter_hides_one(
+    page: Page, store: trails.Repository
+) -> None:
+    add(store, "wien", "Nach Wien")
+    add(store, "prag", "Nach Prag")
+    page.goto("/")
+    page.get_by_label("Choose Nach Wien").check()
+    page.get_by_label("Name, prompt or id").fill("prag")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Choose Nach Prag").check()
+    page.get_by_label("Name, prompt or id").fill("")
+    expect(page.get_by_label("Choose Nach Wien")).to_be_checked()
+    page.get_by_label("Name, prompt or id").fill("prag")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Compare chosen").click()
+    expect(page).to_have_url(re.compile(r"/compare\?of=wien&of=prag$"))
+    expect(page.locator("main")).to_contain_text("Wien")
+
+
 def test_a_long_transcript_begins_with_its_last_part_and_fetches_the_rest_as_one_scrolls(
     page: Page, store: trails.Repository
 ) -> None:

@@ -37,3 +37,18 @@ addEventListener("htmx:afterSwap", (event) => {
 addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.xhr.status >= 400 && event.detail.target.matches(".outcome")) event.detail.shouldSwap = true;
 });
+
+// Sessions that are chosen stay so when the list is narrowed or its rows are refreshed.
+const chosen = new Set();
+const picks = () => document.querySelectorAll('input[name="of"][form="choose"]');
+addEventListener("change", (event) => {
+  if (!event.target.matches('input[name="of"][form="choose"]')) return;
+  if (event.target.checked) chosen.add(event.target.value); else chosen.delete(event.target.value);
+  document.getElementById("chosen").textContent = `${chosen.size} chosen; two to eight can be compared.`;
+});
+addEventListener("htmx:afterSwap", () => { for (const pick of picks()) pick.checked = chosen.has(pick.value); });
+addEventListener("formdata", (event) => {
+  if (event.target.id !== "choose") return;
+  event.formData.delete("of");
+  for (const id of chosen) event.formData.append("of", id);
+});
