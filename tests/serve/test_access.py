@@ -705,3 +705,11 @@ def test_a_file_that_describes_no_issuer_is_refused(tmp_path: Path, told: str) -
     path.write_text(told)
     with pytest.raises(trails.InvalidInput):
         check_start(Settings(oidc=path), None)
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "yasgui.example.org", "https://a.example/", "https://a.example/page", ""]
+)
+def test_a_site_that_is_no_origin_is_refused_before_the_server_starts(origin: str) -> None:
+    with pytest.raises(trails.InvalidInput, match="a site is written https://name"):
+        check_start(Settings(allowed_origins=("https://a.example:8443", origin)), None)

@@ -679,3 +679,19 @@ def test_every_question_of_the_catalogue_is_answered_within_the_usual_limits(cli
         if answer.status_code != 200:
             refused[query["name"]] = answer.text
     assert refused == {}
+
+
+def test_a_page_of_another_site_asks_only_if_that_site_is_allowed(store: Repository) -> None:
+    site, form = "https://yasgui.example.org", {"query": "ASK { ?s ?p ?o }"}
+    with _client(_filled(store), allowed_origins=(site,)) as client:
+        asked = client.options("/sparql", headers={"Origin": site, "Access-Control-Request-Method": "POST"})
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, site)
+        answer = client.post("/sparql", data=form, headers={"Origin": site})
+        assert (answer.json()["boolean"], answer.headers["access-control-allow-origin"]) == (True, site)
+        refused = client.post("/sparql", data={"query": "ASK {"}, headers={"Origin": site})
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (400, site)
+        assert client.post("/sparql", data=form, headers={"Origin": "https://evil.example"}).status_code == 403
+        assert client.post("/api/sessions", json={"id": "x"}, headers={"Origin": site}).status_code == 403
+        assert "access-control-allow-origin" not in client.get("/api/sessions", headers={"Origin": site}).headers
+    with _client(store) as client:
+        assert client.post("/sparql", data=form, headers={"Origin": site}).status_code == 403

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 from pyoxigraph import NamedNode
 from starlette.requests import Request
@@ -220,6 +221,10 @@ def check_start(settings: Settings, folder: Path | None) -> None:
 
     `folder` is the store's, where there is one.
     """
+    for origin in settings.allowed_origins:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
+            raise InvalidInput(f"a site is written https://name or http://name:port, not {origin!r:.80}")
     if settings.oidc is not None:
         oidc.read_issuer(settings.oidc)
     place = tokens.place_of(folder, settings.tokens)

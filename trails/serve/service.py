@@ -42,6 +42,8 @@ class Settings:
     """Whether a proxy in front of it ends TLS, and says in its headers who asks."""
     allowed_hosts: tuple[str, ...] = ()
     """The names by which it may be called, beside those of loopback."""
+    allowed_origins: tuple[str, ...] = ()
+    """The sites whose pages may ask in SPARQL from a browser."""
     has_tls: bool = False
     """Whether it has a certificate, and so talks TLS itself."""
     tokens: Path | None = None

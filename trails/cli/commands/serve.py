@@ -21,6 +21,7 @@ _MIB = 1 << 20
 @cli.option("--tls-cert FILE", "The certificate chain, as PEM.", type=cli.EXISTING_FILE)
 @cli.option("--tls-key FILE", "Its private key, as PEM.", type=cli.EXISTING_FILE)
 @cli.option("--allowed-host NAME", "A name by which it is called; may be given again.", multiple=True, name="hosts")
+@cli.option("--allowed-origin SITE", "Its pages may ask in SPARQL; may be given again.", multiple=True, name="origins")
 @cli.option("--tokens FILE", "The file with the tokens; default: that in the store's folder.", type=cli.EXISTING_FILE)
 @cli.option("--oidc FILE", "The issuer of OpenID Connect whose tokens count.", type=cli.EXISTING_FILE)
 @cli.option("--max-body MIB", "Of a request's body, at most.", type=click.IntRange(1, 1024), default=16)
@@ -40,6 +41,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     hosts: tuple[str, ...],
+    origins: tuple[str, ...],
     tokens: Path | None,
     oidc: Path | None,
     max_body: int,
@@ -73,6 +75,7 @@ def serve(
         tls_key=None if tls_key is None else str(tls_key),
         has_tls=tls_cert is not None,
         allowed_hosts=hosts,
+        allowed_origins=origins,
         tokens=tokens,
         oidc=oidc,
         max_body=max_body * _MIB,

@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -49,12 +51,16 @@ _FIGURES_PATIENCE: Final = 2.0
 def routes(service: Service) -> Sequence[BaseRoute]:
     """Return the routes of the endpoint, of the graphs and of the catalogue."""
     endpoint = _Endpoint(service)
-    return [
-        Route("/sparql", _answering(endpoint.sparql, "GET", "HEAD", "POST"), methods=_ALL_METHODS),
-        Route("/graphs", _answering(endpoint.graph, "GET", "HEAD", refusal=_READ_ONLY), methods=_ALL_METHODS),
-        Route("/queries", _answering(endpoint.catalogue, "GET", "HEAD"), methods=_ALL_METHODS),
-        Route("/queries/{name}", _answering(endpoint.of_catalogue, "GET", "HEAD"), methods=_ALL_METHODS),
-    ]
+    origins = service.settings.allowed_origins
+    elsewhere = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])]
+    answers = {
+        "/sparql": _answering(endpoint.sparql, "GET", "HEAD", "POST"),
+        "/graphs": _answering(endpoint.graph, "GET", "HEAD", refusal=_READ_ONLY),
+        "/queries": _answering(endpoint.catalogue, "GET", "HEAD"),
+        "/queries/{name}": _answering(endpoint.of_catalogue, "GET", "HEAD"),
+    }
+    middleware = elsewhere if origins else []
+    return [Route(path, answer, methods=_ALL_METHODS, middleware=middleware) for path, answer in answers.items()]
 
 
 class _Endpoint:
