@@ -21,7 +21,7 @@ _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
-pytestmark = pytest.mark.any_store
+pytestmark = [pytest.mark.any_store, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

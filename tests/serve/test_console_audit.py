@@ -139,6 +139,7 @@ def _pages(client: TestClient, path: str | None) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_long_comparisons_and_many_scores_go_on_page_by_page(client: TestClient, store: trails.Repository) -> None:
     for name in ("long", "other", "third"):
         with store.session(name) as session:

@@ -380,6 +380,7 @@ def test_a_programs_console_signs_in_by_its_link_and_ends_with_the_store(tmp_pat
         httpx.get(f"{console.address}/")
 
 
+@pytest.mark.slow
 def test_trails_ui_prints_a_link_that_works_once_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     trails.open(tmp_path / "store", create=True).close()
     command = [sys.executable, "-m", "trails", "ui", str(tmp_path / "store"), "--no-browser"]

@@ -25,6 +25,8 @@ import trails
 from trails.serve import tokens
 from trails.serve.tokens import TokenFile
 
+pytestmark = pytest.mark.slow
+
 
 class Server:
     """A server process, and how it is reached."""
@@ -177,7 +179,6 @@ def test_the_ids_of_events_tell_a_reader_nothing_of_what_others_write(tmp_path: 
             assert "lines" not in refused.json()["detail"]
 
 
-@pytest.mark.slow
 def test_a_stream_ends_without_a_fault_once_its_token_is_revoked(tmp_path: Path) -> None:
     place = tmp_path / "store"
     trails.open(place, create=True).close()

@@ -583,6 +583,7 @@ def test_a_query_waits_for_a_place_no_longer_than_it_may(memory: Repository) -> 
         assert server.ask(TEXTS).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_long_query_too_many_is_ended_so_that_short_ones_have_a_place(memory: Repository) -> None:
     with _Served(_filled(memory), query_workers=2) as server, server.asked(SLOW):
         refused = server.ask(SLOW)
@@ -605,6 +606,7 @@ def test_a_long_answer_comes_whole(memory: Repository) -> None:
         assert len(response.content) > 1 << 20
 
 
+@pytest.mark.slow
 def test_answers_that_nobody_reads_are_bounded_and_given_up(
     memory: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
