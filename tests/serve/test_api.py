@@ -390,3 +390,22 @@ def test_big_numbers_come_back_exactly(client: TestClient) -> None:
     create(client, "plan")
     client.post("/api/sessions/plan/turns", json={"turns": [{"role": "user", "content": [part], "as_content": True}]})
     assert contents(client, "plan") == [[part]]
+
+
+@pytest.mark.parametrize("label", ["theirs", "urn:trails:session:theirs"])
+def test_no_session_is_called_by_the_id_of_another_one_nor_has_anothers_label_as_its_id(
+    client: TestClient, store: trails.Repository, label: str
+) -> None:
+    store.create(id="theirs", principal="bob", label="plans").persist()
+    store.create(id="mine").persist()
+    refused = [
+        client.post("/api/sessions", json={"id": "trap", "label": label}),
+        client.post("/api/sessions", json={"id": "plans"}),
+        client.post("/api/sessions/mine/forks", json={"label": label}),
+        client.post("/api/sessions/mine/forks", json={"id": "plans"}),
+        client.put("/api/sessions/mine/label", json={"label": label}),
+    ]
+    assert [each.status_code for each in refused] == [400] * 5
+    assert sorted(each.id for each in store.list()) == ["mine", "theirs"]
+    assert client.put("/api/sessions/mine/label", json={"label": "mine"}).status_code == 200
+    assert store.resolve("theirs") == store.resolve("plans") == "theirs"

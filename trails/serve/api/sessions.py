@@ -19,6 +19,7 @@ from trails.serve.api.operations import (
 )
 from trails.serve.api.turns import appended, turn_arguments
 from trails.serve.appends import KeyReused, is_same, moved_on, source_of
+from trails.serve.taken_names import check_free, check_label
 from trails.serve.transcripts import head_at
 from trails.session.repository import Repository
 from trails.session.session import Session
@@ -65,6 +66,7 @@ def create_session(asked: Asked) -> Answer:
     if body.spawned_by is not None:
         asked.view.record(body.spawned_by)
     given = body.model_dump(include={"agent", "label", "kind", "meta", "system", "created", "spawned_by"})
+    check_free(asked.store, session_id, body.label)
     try:
         made = asked.store.create(id=session_id, principal=principal, **given)
         return _stored(made, asked, key)
@@ -91,6 +93,7 @@ def fork_session(asked: Asked) -> Answer:
         check_head(parent, expected)
     given = body.model_dump(include={"agent", "label", "kind", "meta"})
     principal = None if body.principal is None else _principal(asked, body.principal)
+    check_free(asked.store, fork_id, body.label)
     try:
         made = parent.fork(body.at, id=fork_id, principal=principal, by=asked.by(body.by), **given)
         return _stored(made, asked, key)
@@ -155,6 +158,7 @@ def _principal(asked: Asked, given: str | None) -> str | None:
 def set_label(asked: Asked) -> Answer:
     """Give a session a label, or take it away."""
     session_id = asked.session
+    check_label(asked.store, session_id, asked.body.label)
     asked.store.set_label(session_id, asked.body.label, by=asked.by(asked.body.by))
     return _described(asked.store, session_id)
 

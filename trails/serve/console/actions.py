@@ -19,6 +19,7 @@ from trails.serve.access import check_session, remember_sent, require, view_of
 from trails.serve.console.rendering import page, route, session_address
 from trails.serve.problems import status_of
 from trails.serve.service import Service, service_of
+from trails.serve.taken_names import check_label
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -95,14 +96,16 @@ def score_value(text: str) -> ScoreValue:
 
 def _fork(store: Repository, deed: Deed) -> Done:
     parent = store.load(deed.session_id, last=0)
-    at = None if deed.index is None else deed.index + 1
-    fork = parent.fork(at, label=deed.fields.get("label") or None, by=deed.by)
+    at, label = None if deed.index is None else deed.index + 1, deed.fields.get("label") or None
+    check_label(store, None, label)
+    fork = parent.fork(at, label=label, by=deed.by)
     fork.persist()
     return Done(f"forked as {fork.id}", session_address(fork.id))
 
 
 def _label(store: Repository, deed: Deed) -> Done:
     label = deed.fields.get("label") or None
+    check_label(store, deed.session_id, label)
     store.set_label(deed.session_id, label, by=deed.by)
     return Done(f"labelled {label}" if label else "the label is gone", session_address(deed.session_id))
 
