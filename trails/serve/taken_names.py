@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trails.errors import InvalidInput
-from trails.model import validation
+from trails.model import iris, validation
 from trails.session.repository import Repository
 
 
@@ -20,9 +20,10 @@ def check_free(store: Repository, session_id: str | None, label: str | None) -> 
 
 def check_label(store: Repository, session_id: str | None, label: str | None) -> None:
     """Raise `InvalidInput` if the label that a session is to have is another one's id."""
-    if label is None or label == session_id or not validation.is_session_id(label):
+    if label is None or label == session_id:
         return
-    if store.workspace.reader.records([label]):
+    name = iris.session_id(label) if label.startswith(iris.session("")) else label
+    if validation.is_session_id(name) and store.workspace.reader.records([name]):
         raise _in_use(label)
 
 
