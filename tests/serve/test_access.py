@@ -229,6 +229,13 @@ def test_tokens_that_are_made_at_once_are_all_kept(kept: TokenFile) -> None:
     assert sorted(token.name for token in kept.every()) == [f"t{n}" for n in range(8)]
 
 
+def test_a_file_of_tokens_that_goes_away_opens_nothing(store: trails.Repository, kept: TokenFile) -> None:
+    kept.make("laptop", "alice", "reader")
+    client = client_of(store)
+    kept.path.unlink()
+    assert client.get("/test/who").status_code == 401
+
+
 # --- roles
 
 
@@ -503,6 +510,8 @@ class _LocalIssuer:
     keys: dict[str, ec.EllipticCurvePrivateKey] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     address: str = ""
+    moves_keys: bool = False
+    """Whether the address of its keys leads to another one."""
 
     def add(self, name: str) -> None:
         self.keys[name] = ec.generate_private_key(ec.SECP256R1())
@@ -538,7 +547,8 @@ def issuer() -> Iterator[_LocalIssuer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = json.dumps(made.body(self.path)).encode()
-            self.send_response(200)
+            self.send_response(302 if made.moves_keys and self.path == "/keys" else 200)
+            self.send_header("Location", "/other-keys")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -570,6 +580,14 @@ def test_a_token_of_the_issuer_says_who_calls(store: trails.Repository, issuer: 
     assert (
         client.get("/test/who", headers=bearer(issuer.token(trails_role=["x", "auditor"]))).json()["role"] == "auditor"
     )
+
+
+def test_keys_are_not_fetched_from_where_a_redirect_leads(
+    store: trails.Repository, issuer: _LocalIssuer, tmp_path: Path
+) -> None:
+    issuer.moves_keys = True
+    answer = _with_issuer(store, issuer, tmp_path).get("/test/who", headers=bearer(issuer.token()))
+    assert (answer.status_code, "/other-keys" in issuer.asked) == (401, False)
 
 
 def test_the_claims_that_name_principal_and_role_are_configured(

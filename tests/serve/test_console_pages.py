@@ -17,6 +17,7 @@ import httpx
 from starlette.testclient import TestClient
 
 import trails
+from trails.cli import main
 from trails.history.lookup.forest import ForestNode, Twig
 from trails.serve import tokens
 from trails.serve.app import create_app
@@ -399,3 +400,23 @@ def test_trails_ui_prints_a_link_that_works_once_and_ends_when_it_is_told_to(tmp
             assert process.wait(30) == 0
         finally:
             process.kill()
+
+
+def test_trails_ui_starts_the_browser_with_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trails.open(tmp_path / "store", create=True).close()
+    opened = []
+
+    def open_page(address: str) -> bool:
+        page = Path(address.removeprefix("file://"))
+        opened.append((address, page.read_text("utf-8"), page.parent.stat().st_mode & 0o777))
+        return True
+
+    monkeypatch.setattr("webbrowser.open", open_page)
+    monkeypatch.setattr(
+        "trails.serve.ui.run_console", lambda store, port, show: show("http://127.0.0.1:1/login#SECRET")
+    )
+    main(["ui", str(tmp_path / "store")], standalone_mode=False)
+    ((address, page, mode),) = opened
+    assert "SECRET" not in address
+    assert 'url=http://127.0.0.1:1/login#SECRET"' in page
+    assert mode == 0o700

@@ -10,6 +10,7 @@ pytest.importorskip("httpx")
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -177,6 +178,20 @@ def test_the_ids_of_events_tell_a_reader_nothing_of_what_others_write(tmp_path: 
             refused = client.get(f"/api/events?after={nowhere}")
             assert (refused.status_code, refused.json()["title"]) == (400, "InvalidInput")
             assert "lines" not in refused.json()["detail"]
+
+
+def test_a_store_that_was_moved_away_is_told_by_its_health_and_a_path_of_no_slash_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server, server.client() as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        (tmp_path / "store").rename(tmp_path / "elsewhere")
+        assert client.get("/health").status_code == 503
+        (tmp_path / "elsewhere").rename(tmp_path / "store")
+        assert client.get("/health").status_code == 200
+        with socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])), 10) as bare:
+            bare.sendall(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert bare.recv(100).startswith(b"HTTP/1.1 4")
+        server.end(signal.SIGTERM)
+        assert "Traceback" not in server.errors
 
 
 def test_a_stream_ends_without_a_fault_once_its_token_is_revoked(tmp_path: Path) -> None:

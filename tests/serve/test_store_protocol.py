@@ -14,6 +14,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 import trails
 from trails import HeadConflict, InvalidInput, Repository, SessionNotFound
+from trails.cli import main
 from trails.errors import LimitReached, StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store.contract import Change, QuadStore
@@ -256,6 +257,35 @@ def test_a_commit_whose_answer_was_lost_is_not_written_again_by_a_server_that_wa
     assert (sent, done.written, done.number, len(own.store.log.lines())) == (2, False, own.store.number, 1)
     other = Change(add=[Quad(NODE, NODE, Literal("y"), GRAPH)], leaves=[leaf], read={})
     assert (store.store.commit(other).written, len(own.store.log.lines())) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"content": b"{"},
+        {"content": b"no gzip", "headers": {"content-encoding": "gzip"}},
+    ],
+)
+def test_an_answer_that_came_spoiled_is_asked_for_again(
+    own: Repository, store: Repository, monkeypatch: pytest.MonkeyPatch, spoiled: dict[str, Any]
+) -> None:
+    way: Any = store.store._channel  # type: ignore[attr-defined] # of a `RemoteStore`
+    post, sent = way._client.post, 0
+
+    def spoiling_the_first_answer(*args: Any, **options: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        answer = post(*args, **options)
+        if sent > 1:
+            return answer
+        headers = {wire.HEADER: str(wire.VERSION)} | spoiled.get("headers", {})
+        return httpx.Response(200, content=spoiled["content"], headers=headers)
+
+    session = store.create(id="s")
+    session.append("user", "Go")
+    monkeypatch.setattr(way._client, "post", spoiling_the_first_answer)
+    assert session.persist() == 1
+    assert [turn.content for turn in own.load("s").turns] == ["Go"]
 
 
 def test_text_is_taken_out_by_the_server(own: Repository, store: Repository) -> None:
@@ -589,3 +619,13 @@ def test_a_commit_whose_precondition_fails_is_answered_as_a_conflict(address: st
     body = wire.change_out(Change(require=[Quad(NODE, NODE, NODE, GRAPH)]), "id")
     answer = httpx.post(f"{address}store/commit", json=body, headers={wire.HEADER: str(wire.VERSION)})
     assert (answer.status_code, answer.json()["title"]) == (409, "PreconditionFailed")
+
+
+@pytest.mark.parametrize("command", [["serve", "http://localhost:1/"], ["doctor", "--store", "http://localhost:1/"]])
+def test_commands_for_where_a_store_is_kept_refuse_a_server(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code != 0
+    assert "server" in capsys.readouterr().err

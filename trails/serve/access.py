@@ -51,6 +51,8 @@ class Access:
         self._service = service
         place = tokens.place_of(service.store.store.folder, self.settings.tokens)
         self._tokens = None if place is None else TokenFile(place)
+        self._had_tokens = self._tokens is not None and self._tokens.exists
+        """Whether there was a file of tokens since this server began: that it is gone opens nothing."""
         self._issuer = None if self.settings.oidc is None else oidc.Verifier(oidc.read_issuer(self.settings.oidc))
 
     @property
@@ -61,8 +63,8 @@ class Access:
 
     @property
     def _needs_token(self) -> bool:
-        has_tokens = self.settings.tokens is not None or (self._tokens is not None and self._tokens.exists)
-        return has_tokens or self.settings.needs_sign_in
+        self._had_tokens = self._had_tokens or (self._tokens is not None and self._tokens.exists)
+        return self._had_tokens or self.settings.tokens is not None or self.settings.needs_sign_in
 
     async def caller_for(self, authorization: str | None, cookie: str | None) -> tuple[Caller | TrailsError, bool]:
         """Return who asks, or the error that says why nobody knows, and whether a cookie says it."""

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
+def _trouble(store: EmbeddedStore) -> str | None:
+    """Return what is wrong with where the store's log is kept; None if nothing is."""
+    return store.log.trouble
+
+
 def routes(service: Service) -> Sequence[BaseRoute]:
     """Return the routes of monitoring."""
 
@@ -26,7 +31,9 @@ def routes(service: Service) -> Sequence[BaseRoute]:
         """Say whether the store takes work."""
         request.scope["trails.route"] = "/health"
         quads = service.store.store
-        failed = isinstance(quads, EmbeddedStore) and quads.has_failed
+        failed = isinstance(quads, EmbeddedStore) and (
+            quads.has_failed or await service.run(_trouble, quads) is not None
+        )
         state = "failed" if failed else "stopping" if service.is_stopping else "ok"
         status = HTTPStatus.OK if state == "ok" else HTTPStatus.SERVICE_UNAVAILABLE
         return Response(render({"status": state}), status_code=status, media_type=MEDIA_TYPE)

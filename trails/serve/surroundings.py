@@ -61,7 +61,7 @@ class Observed:
 
 def _first_part(path: str, status: int) -> str:
     """Return what a request counts as that says no route: never what a client made up."""
-    first = path.split("/", 2)[1]
+    first = path.removeprefix("/").partition("/")[0]  # `OPTIONS *` has no slash
     return "other" if status >= HTTPStatus.BAD_REQUEST or not first.isalnum() else f"/{first}"
 
 

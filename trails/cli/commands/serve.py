@@ -63,6 +63,7 @@ def serve(
         from trails.serve import server
         from trails.serve.access import check_start
         from trails.serve.service import Settings
+        from trails.store.remote.channel import is_address as is_served
     except ModuleNotFoundError as error:
         raise InvalidInput('what the server needs is not installed: pip install "trails[serve]"') from error
     if (tls_cert is None) != (tls_key is None):
@@ -86,6 +87,8 @@ def serve(
         query_workers=query_workers,
         has_access_log=not quiet,
     )
+    if is_served(place or cli.store_location() or ""):
+        raise InvalidInput("a server is not served again: name the folder or the database whose store it has")
     store = cli.open_at(place, create=create) if place else cli.open_store(create=create)
     with store:
         check_start(settings, store.store.folder)

@@ -122,12 +122,17 @@ def check_machine() -> None:
     from trails.store import folders
     from trails.store.doctor import doctor
     from trails.store.postgres.address import is_address
+    from trails.store.remote.channel import is_address as is_served
 
     if is_address(location := cli.store_location() or ""):
         from trails.store.postgres.upkeep import look as look_at_server
 
         _tell(look_at_server(location))
         return
+    if is_served(location):
+        raise InvalidInput(
+            f"{location} is a server: run `trails doctor` where its store is kept, or look at its /health"
+        )
     place = cli.store_folder()
     checks = doctor(place)
     if folders.is_store(place) and any(check.ok and check.name == "opens" for check in checks):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import webbrowser
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -25,10 +28,21 @@ def ui(*, place: str | None, no_browser: bool, port: int) -> None:
     except ModuleNotFoundError as error:
         raise InvalidInput('what the console needs is not installed: pip install "trails[serve]"') from error
 
-    def show(link: str) -> None:
-        click.echo(link)
-        if not no_browser and not webbrowser.open(link):
-            cli.note("no browser could be started: open the address above")
+    with (
+        cli.open_at(place) if place else cli.open_store() as store,
+        TemporaryDirectory(prefix="trails-ui-") as folder,
+    ):
 
-    with cli.open_at(place) if place else cli.open_store() as store:
+        def show(link: str) -> None:
+            click.echo(link)
+            if not no_browser and not webbrowser.open(_page(Path(folder), link)):
+                cli.note("no browser could be started: open the address above")
+
         run_console(store, port, show)
+
+
+def _page(folder: Path, link: str) -> str:
+    """Return the address of a page that leads to a link: whoever is on this machine sees what a browser is started with."""
+    page = folder / "console.html"
+    page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">', "utf-8")
+    return page.as_uri()

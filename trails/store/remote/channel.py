@@ -166,7 +166,7 @@ class HttpChannel:
                 if answer.status_code not in _AWAY or _is_said(answer):
                     return self._answered(answer)
                 why = f"it answers {answer.status_code}"
-            except self._http.TransportError as error:
+            except (self._http.TransportError, self._http.DecodingError, json.JSONDecodeError) as error:
                 why = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
             if time.monotonic() + pause > end:
                 raise StoreFailed(
@@ -202,6 +202,11 @@ class HttpChannel:
                 f"the server {where} wants a token: open it with token=..., or set {TOKEN} (`trails token` makes one)"
             )
         detail = _detail(answer)
+        if status == 413:
+            return (
+                f"the server {where} takes no commit as large as this one (`trails serve --max-body`), and nothing was written: "
+                "persist fewer turns at once, or take back what is pending (discard_pending)"
+            )
         if status == 403:
             return (
                 f"the server {where} does not let this token do that: {detail or 'ask for a token with another role'}"
