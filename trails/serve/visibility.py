@@ -22,8 +22,12 @@ from trails.rdf.session_records import DEFAULT_PRINCIPAL
 _LINKS: Final = frozenset(link for kind in record_registry.KINDS for link in kind.links) | {vocab.MOVED_TO}
 """The properties by which a record names its session, or another record that does."""
 _MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
-_BESIDE: Final = frozenset({vocab.QUOTED_DIGEST, vocab.WAS_FORKED_AT})
-"""What is said of a session or a turn beside its name: it goes where the name goes."""
+_BESIDE: Final = {
+    vocab.QUOTED_DIGEST: vocab.QUOTED_FROM,
+    vocab.RESULT_DIGEST: vocab.DERIVED_FROM,
+    vocab.WAS_FORKED_AT: vocab.WAS_FORK_OF,
+}
+"""What is said of a session or a turn beside its name, and the property that names it: one goes where the other goes."""
 _ANYBODY: Final = frozenset({iris.principal(DEFAULT_PRINCIPAL)})
 _SESSION: Final = iris.session("")
 _BESIDE_SESSIONS: Final = (iris.principal, iris.agent, iris.source_file, iris.payload, iris.document)
@@ -168,11 +172,12 @@ def home_of(iri: str) -> str | None:
 def shown(quads: Iterable[Quad], visible: Collection[str]) -> list[Quad]:
     """Return the quads that name no session but visible ones, nor say anything of what goes with such a name."""
     every = list(quads)
-    hidden = {quad.subject for quad in every if _names_another(quad, visible)}
+    hidden = {(quad.subject, quad.predicate) for quad in every if _names_another(quad, visible)}
     return [
         quad
         for quad in every
-        if not (quad.subject in hidden and (quad.predicate in _BESIDE or _names_another(quad, visible)))
+        if not _names_another(quad, visible)
+        and (quad.subject, _BESIDE.get(quad.predicate)) not in hidden
         and quad.predicate not in _MARKS
         and quad.object not in _MARKS
     ]
