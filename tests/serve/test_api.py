@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,6 +132,102 @@ def test_a_session_and_a_fork_are_made_once_for_a_key(client: TestClient, store:
     assert len(store) == 2
     other = client.post("/api/sessions", json={"turns": said("Leave")}, headers=key)
     assert other.status_code == 422
+
+
+_TURN: dict[str, Any] = {"role": "user", "content": "Stay"}
+_CREATED: dict[str, Any] = {"turns": [_TURN]}
+_FORKED: dict[str, Any] = {"at": 1, "turns": [_TURN]}
+_OTHER_TURNS: list[dict[str, Any]] = [
+    {"role": "assistant"}, {"content": "Leave"}, {"content": ["Stay"]}, {"author": "zoe"}, {"model": "m"},
+    {"usage": {"input_tokens": 1}}, {"stop_reason": "x"}, {"time": "2020-01-01T00:00:00Z"}, {"meta": {"k": 1}},
+    {"as_content": True}, {"source_id": "s1"},
+]  # fmt: skip
+_OTHER_SESSIONS: list[dict[str, Any]] = [
+    {"label": "x"}, {"meta": {"k": 1}}, {"system": "Be brief"}, {"agent": "a"}, {"kind": "eval"}, {"id": "own"},
+    {"created": "2020-01-01T00:00:00Z"}, {"spawned_by": "plan"}, {"principal": "bob"}, {"turns": [_TURN, _TURN]},
+    {"turns": []}, {"turns": [_TURN | {"author": "zoe"}]},
+]  # fmt: skip
+_OTHER_FORKS: list[dict[str, Any]] = [
+    {"label": "x"}, {"meta": {"k": 1}}, {"agent": "a"}, {"kind": "eval"}, {"id": "own"}, {"at": 2}, {"by": "zoe"},
+    {"principal": "bob"}, {"turns": []}, {"turns": [_TURN | {"model": "m"}]},
+]  # fmt: skip
+_REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    *(("/api/sessions/plan/turns", {"turns": [_TURN]}, {"turns": [_TURN | field]}) for field in _OTHER_TURNS),
+    ("/api/sessions/plan/turns", {"turns": [_TURN | {"source_id": "s1"}]}, {"turns": [_TURN | {"source_id": "s2"}]}),
+    ("/api/sessions/plan/turns", {"turns": [_TURN]}, {"turns": [_TURN, _TURN]}),
+    *(("/api/sessions", _CREATED, _CREATED | field) for field in _OTHER_SESSIONS),
+    ("/api/sessions", {}, {"label": "x"}),
+    *(("/api/sessions/plan/forks", _FORKED, _FORKED | field) for field in _OTHER_FORKS),
+]
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_each_field_tells_a_request_from_another_one_with_its_key_after_a_restart(
+    store: trails.Repository, *, is_turned: bool
+) -> None:
+    """A wrong answer lists the requests that were taken for a repeat, or whose repeat was taken for another one."""
+    wrong, asked = [], []
+    with TestClient(create_app(store), base_url="http://localhost") as client:
+        create(client, "plan", "Go", "On")
+        for number, (place, *bodies) in enumerate(_REQUESTS):
+            one, other = reversed(bodies) if is_turned else bodies
+            path, key = place.replace("plan/turns", f"s{number}/turns"), {"Idempotency-Key": f"k{number}"}
+            if path != place:
+                create(client, f"s{number}")
+            one = {name: f"{value}{number}" if name in ("label", "id") else value for name, value in one.items()}
+            first = client.post(path, json=one, headers=key)
+            assert first.status_code == 201, first.text
+            asked.append((path, key, one, other, first.json()))
+    count = len(store)
+    with TestClient(create_app(store), base_url="http://localhost") as anew:  # a server that was started anew
+        for path, key, one, other, answer in asked:
+            refused, again = anew.post(path, json=other, headers=key), anew.post(path, json=one, headers=key)
+            if (refused.status_code, again.status_code, again.json()) != (422, 201, answer):
+                wrong.append((path, one, other, refused.status_code, again.text))
+    assert len(store) == count
+    assert wrong == []
+    assert store.verify().ok
+
+
+def test_a_session_that_was_labelled_or_redacted_since_is_answered_again(
+    client: TestClient, store: trails.Repository
+) -> None:
+    key = {"Idempotency-Key": "k1"}
+    body = {
+        "label": "trip",
+        "meta": {"k": 1},
+        "system": "Be brief",
+        "turns": [{"role": "user", "content": "secret"}] * 2,
+    }
+    first = client.post("/api/sessions", json=body, headers=key).json()
+    store.redact(first["id"], 0)
+    store.redact(first["id"], 1)
+    store.set_label(first["id"], "other")
+    again = client.post("/api/sessions", json=body, headers=key)
+    assert (again.status_code, again.json()["id"], again.json()["length"]) == (201, first["id"], 2)
+    assert "secret" not in again.text
+    assert client.post("/api/sessions", json=body | {"label": "other"}, headers=key).status_code == 422
+    turns = {"turns": [{"role": "user", "content": "hidden", "source_id": "hidden"}, *said("hidden", "more")]}
+    path = f"/api/sessions/{first['id']}/turns"
+    assert client.post(path, json=turns, headers=key).json()["length"] == 5
+    store.redact(first["id"], 2)
+    again = client.post(path, json=turns, headers=key)
+    assert (again.status_code, again.json()["length"], len(store.load(first["id"]))) == (201, 5, 5)
+    assert "hidden" not in json.dumps([turn["content"] for turn in again.json()["turns"][:1]])
+
+
+def test_a_message_that_is_there_by_its_source_id_may_come_with_any_key(client: TestClient) -> None:
+    create(client, "plan")
+    one, two = ({"role": "user", "content": text, "source_id": text} for text in ("Go", "Stay"))
+    path = "/api/sessions/plan/turns"
+    assert client.post(path, json={"turns": [one]}, headers={"Idempotency-Key": "k1"}).status_code == 201
+    assert client.post(path, json={"turns": [one]}, headers={"Idempotency-Key": "k2"}).status_code == 201
+    both = [client.post(path, json={"turns": [one, two]}, headers={"Idempotency-Key": "k3"}) for _ in range(2)]
+    assert [each.json()["length"] for each in both] == [2, 2]
+    assert both[1].headers["idempotent-replayed"] == "true"
+    other = client.post(path, json={"turns": [one | {"content": "No"}]}, headers={"Idempotency-Key": "k4"})
+    assert other.status_code == 422
+    assert contents(client, "plan") == ["Go", "Stay"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def everything(store: Repository) -> None:
     undone = router.promote(named.key, "agent:main:max", by="dave")
     router.undo(undone.operation or "", by="dave")
     told = store.create(id="told", label="for Zenobia")
+    told.worktree.change_record(request_key="k" * 32, request_digest="d" * 64)  # as `trails serve` does
     told.append("user", "I am here", author="Zenobia")
     told.append("assistant", "Hello", model="Zenobia-1")
     told.persist()

@@ -639,6 +639,10 @@ class SessionRecord(Value):
     """When the session's time to live is over."""
     ends_by: datetime | None = None
     """When a session that was asked to end is ended."""
+    request_key: str | None = None
+    """The digest of the idempotency key of the request that made the session,"""
+    request_digest: str | None = None
+    """and of the whole request."""
 
     @property
     def iri(self) -> str:
@@ -664,7 +668,7 @@ class SessionRecord(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
-        plain = self.model_dump(exclude={"meta_json"})
+        plain = self.model_dump(exclude={"meta_json", "request_key", "request_digest"})
         times = {name: plain[name].isoformat() if plain[name] else None for name in ("created", "expires", "ends_by")}
         return plain | {
             **times,

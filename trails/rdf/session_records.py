@@ -81,6 +81,8 @@ _SESSION: Final = Table(
         ("channel", Kept(v.CHANNEL)),
         ("slot", Kept(v.SLOT)),
         ("tier", Kept(v.TIER)),
+        ("request_key", Kept(v.REQUEST_KEY)),
+        ("request_digest", Kept(v.REQUEST_DIGEST)),
     ),
 )
 _ABSENT: Final = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT}

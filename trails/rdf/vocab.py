@@ -110,6 +110,7 @@ SIGNER_KEY, SIGNATURE = _trails("signerKey signature")
 PARENT_SESSION, FORKED_AT_INDEX, FORK_HEAD, SPAWNED_BY = _trails("parentSession forkedAtIndex forkHead spawnedBy")
 SESSION_AGENT, KIND, STATE, LABEL, KEY, SYSTEM_VERSION = _trails("agent kind state label key systemVersion")
 SOURCE_SESSION, SLOT, TIER, EXPIRES_AT, ENDS_BY = _trails("sourceSession slot tier expiresAt endsBy")
+REQUEST_KEY, REQUEST_DIGEST = _trails("requestKey requestDigest")
 
 # a version of a system prompt
 PROMPT_OF, VERSION, EFFECTIVE_FROM = _trails("promptOf version effectiveFrom")

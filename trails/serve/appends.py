@@ -37,7 +37,9 @@ class Append:
     expected: str | None = None
     """The head that the session must have."""
     key: str | None = None
-    """By which the request is known when it is sent again."""
+    """By which the request is known when it is sent again,"""
+    digest: str | None = None
+    """and the digest of the request, which tells it from another one with its key."""
     stored: list[Turn] = field(default_factory=list)
     is_repeat: bool = False
     error: Exception | None = None
@@ -222,16 +224,27 @@ def _fail(appends: Sequence[Append], error: Exception) -> None:
 def _append(handle: Session, wanted: Append) -> None:
     """Append a client's turns to a handle; those that a request before has stored by its key stand for themselves."""
     wanted.stored, wanted.is_repeat = [], False
-    if wanted.key is not None and (found := stored_turns(handle, wanted.key, wanted.turns)):
-        wanted.stored, wanted.is_repeat = found, True
-        return
+    marks: list[str] = []
+    if wanted.key is not None:
+        # both name the session: a fork inherits the turns that came to its parent with the same key
+        name = _source_of("idempotency", handle.id, wanted.key)
+        request = _source_of("request", handle.id, wanted.digest or "")
+        if turns := _stored_before(handle, wanted, name, request):
+            wanted.stored, wanted.is_repeat = turns, True
+            return
+        marks = [name, request]
     if wanted.expected not in (None, handle.head) and not handle.pending:
         handle.refresh()  # others may have moved it
     if wanted.expected is not None and wanted.expected != handle.head:
         raise moved_on(handle, wanted.expected)
     for number, turn in enumerate(wanted.turns):
-        source = turn.get("source_id") or (None if wanted.key is None else source_of(handle.id, wanted.key, number))
-        wanted.stored.append(handle.append(**{**turn, "source_id": source}))
+        sources = [turn["source_id"]] if turn.get("source_id") else []
+        if marks:
+            sources.append(f"{marks[-1]}:{number}")
+        stored = handle.append(**{**turn, "source_id": [*sources, *marks[:-1]] or None})
+        wanted.stored.append(stored)
+        if marks and marks[0] in stored.source_ids:
+            del marks[:-1]  # one turn has the key's
 
 
 def moved_on(session: Session, expected: str) -> HeadConflict:
@@ -244,31 +257,35 @@ def moved_on(session: Session, expected: str) -> HeadConflict:
     )
 
 
-def source_of(session_id: str, key: str, number: int) -> str:
-    """Return the source id of a turn that was stored by a request to a session with a key.
+def _source_of(kind: str, *parts: str) -> str:
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return f"{kind}:{digest[:32]}"
 
-    It names the session: a fork inherits the turns that came to its parent with the same key.
+
+def _stored_before(handle: Session, wanted: Append, name: str, request: str) -> list[Turn]:
+    """Return the turns that a request with a key stored before; raise `KeyReused` if it was another request.
+
+    If all turns are there by their own source ids, and none by the key, they must be what the request brings.
     """
-    request = hashlib.sha256(f"{session_id}\n{key}".encode()).hexdigest()
-    return f"idempotency:{request[:32]}:{number}"
+    find, turns = handle.worktree.turn_of_source, list[Turn]()
+    for number, each in enumerate(wanted.turns):
+        own, given = find(f"{request}:{number}"), each.get("source_id")
+        if own is None and given is not None:
+            own = find(given)
+        if own is not None:
+            turns.append(own)
+    first = find(name)
+    if first is None and (len(turns) < len(wanted.turns) or all(map(_is_same, turns, wanted.turns))):
+        return turns if len(turns) == len(wanted.turns) else []
+    if first is not None and any(each.startswith(f"{request}:") for each in first.source_ids):
+        return turns
+    raise KeyReused(
+        f"the Idempotency-Key {wanted.key!r} was used for another request to session {handle.id!r}: turn "
+        f"{(first or turns[0]).index} came with it; use a new key for each request"
+    )
 
 
-def stored_turns(handle: Session, key: str, turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Return the turns that a request with a key stored before; raise `KeyReused` if it was another request."""
-    first = handle.worktree.turn_of_source(turns[0].get("source_id") or source_of(handle.id, key, 0))
-    if first is None:
-        return []
-    found = list(handle[first.index : first.index + len(turns)])
-    same = len(found) == len(turns) and all(map(is_same, found, turns))
-    if not same:
-        raise KeyReused(
-            f"the Idempotency-Key {key!r} was used for another request to session {handle.id!r}: turn {first.index} came with "
-            "it; use a new key for each request"
-        )
-    return found
-
-
-def is_same(stored: Turn, wanted: Mapping[str, Any]) -> bool:
+def _is_same(stored: Turn, wanted: Mapping[str, Any]) -> bool:
     """Tell whether a stored turn is what a request asks for, by what is certain to be kept as it was given."""
     content = wanted.get("content")
     if stored.redacted or not isinstance(content, str) or stored.structured:

@@ -258,7 +258,7 @@ class Session(Handle, Tabular, public=True):
         meta: Mapping[str, Any] | None = None,
         as_content: bool = False,
         payloads: Iterable[Payload] = (),
-        source_id: str | None = None,
+        source_id: str | Sequence[str] | None = None,
         scan: Screening | None = None,
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
@@ -275,7 +275,8 @@ class Session(Handle, Tabular, public=True):
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
         their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
         `source_id` is what its source calls this message: if the transcript has a turn with it, that is returned as it is, and
-        nothing is added. It is found without reading the transcript, also if another writer was quicker.
+        nothing is added. It is found without reading the transcript, also if another writer was quicker. A turn may have
+        several: it is known by the first one.
         With `as_content`, the parts are content whatever they look like: no call, no answer and no reply is read out of
         them, and parts with nothing in them are no mistake. One part may then be given without its list.
         `payloads` are bytes that the turn carries beside its content (`trails.Payload`, at most 256 MiB each): kept once for
@@ -298,10 +299,8 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
-        if (
-            source_id is not None
-            and (turn := self.worktree.turn_of_source(validation.source_id(source_id))) is not None
-        ):
+        sources = source_id if isinstance(source_id, list | tuple) else () if source_id is None else (source_id,)
+        if sources and (turn := self.worktree.turn_of_source(validation.source_id(sources[0]))) is not None:
             return turn
         if isinstance(role, Mapping):
             raise InvalidInput(
@@ -322,8 +321,8 @@ class Session(Handle, Tabular, public=True):
             "meta": meta,
             "payloads": payloads,
         }
-        if source_id is not None:
-            options["source_ids"] = (source_id,)
+        if sources:
+            options["source_ids"] = sources
         if validation.flag(as_content, "as_content"):
             options["as_content"] = True
             content = [content] if isinstance(content, Mapping) else content

@@ -154,6 +154,7 @@ _OPTIONAL: Final = frozenset({vocab.LABEL, vocab.FORMER_LABEL})
 """The properties that go with their values: two sessions cannot share a label."""
 _NOBODYS: Final = frozenset(
     {
+        vocab.REQUEST_KEY, vocab.REQUEST_DIGEST,
         vocab.TYPE, vocab.DIGEST, vocab.SALT, vocab.NAMED_DIGEST, vocab.QUOTED_DIGEST, vocab.RESULT_DIGEST, vocab.FORK_HEAD,
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,

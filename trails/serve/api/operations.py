@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, get_origin
 
@@ -37,6 +39,7 @@ SLASH: Final = "\x1f"
 _Model = TypeVar("_Model", bound=BaseModel)
 _KEYS: Final = uuid.UUID("6f1a7c1e-58a5-5d3c-9a53-2f0b6a1b7c11")
 """The namespace of the ids of what is made by a request with a key."""
+_TOO_DEEP: Final = "the body is nested too deep; keep it below 900 levels"
 REPLAYED: Final = {"Idempotent-Replayed": "true"}
 """The header of an answer to a request that came before."""
 
@@ -96,6 +99,19 @@ class Asked:
         if key is None:
             return None
         return uuid.uuid5(_KEYS, f"{self.caller.principal}\n{sorted(self.path.items())}\n{key}").hex
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole request: the key, who asks, and the body. It tells a repeat from another request.
+
+        It stays in the store if a turn is redacted. The key is part of it, so that the content cannot be tested against it
+        by who does not know the key.
+        """
+        asked = [self.key, self.caller.principal, type(self.body).__name__, self.body]
+        try:
+            return hashlib.sha256(json.dumps(asked, sort_keys=True, default=_plain).encode()).hexdigest()
+        except RecursionError:
+            raise InvalidRequest(_TOO_DEEP) from None
 
     @property
     def sees_all(self) -> bool:
@@ -258,7 +274,7 @@ def read_json(data: bytes) -> Any:
     try:
         return json.loads(data or b"null", parse_constant=_refuse_constant)
     except RecursionError:
-        raise InvalidRequest("the body is nested too deep; keep it below 900 levels") from None
+        raise InvalidRequest(_TOO_DEEP) from None
     except ValueError as error:
         raise InvalidRequest(f"the body is no JSON: {error}") from None
 
@@ -290,6 +306,14 @@ def expected_head(headers: Mapping[str, str]) -> str | None:
     if len(tags) != 1 or not tags[0].startswith('"'):
         raise InvalidRequest(f'If-Match takes one ETag, as "{"0" * 8}...", not {given!r:.80}')
     return head_of(tags[0])
+
+
+def _plain(value: BaseModel | datetime) -> Any:
+    """Return a part of a body as JSON has it, without the fields that say no more than if they were left out."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    fields = type(value).model_fields
+    return {name: part for name in fields if (part := getattr(value, name)) != fields[name].default}
 
 
 _MOST_OF_KEY: Final = 200

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pyoxigraph import Literal
+
 from trails.errors import InvalidInput
-from trails.model.values import SessionRecord
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.codec import subject_of
 from trails.serve.access import Forbidden
 from trails.serve.answers import entity_tag, render
 from trails.serve.api import shapes
@@ -18,7 +22,7 @@ from trails.serve.api.operations import (
     expected_head,
 )
 from trails.serve.api.turns import appended, turn_arguments
-from trails.serve.appends import KeyReused, is_same, moved_on, source_of
+from trails.serve.appends import KeyReused, moved_on
 from trails.serve.taken_names import check_free, check_label
 from trails.serve.transcripts import head_at
 from trails.session.repository import Repository
@@ -54,14 +58,9 @@ def _described(store: Repository, session_id: str, status: int = 200, **headers:
 def create_session(asked: Asked) -> Answer:
     """Create a session with its first turns, in one commit."""
     body = asked.body
-    key = asked.key
     session_id: str | None = body.id or asked.id_by_key
-
-    def is_ours(row: SessionRecord) -> bool:
-        return row.parent_session_id is None
-
-    if key is not None and session_id is not None and session_id in asked.store:
-        return _repeat(asked, session_id, key, is_ours)
+    if (repeat := _repeat(asked)) is not None:
+        return repeat
     principal = _principal(asked, body.principal)
     if body.spawned_by is not None:
         asked.view.record(body.spawned_by)
@@ -69,25 +68,20 @@ def create_session(asked: Asked) -> Answer:
     check_free(asked.store, session_id, body.label)
     try:
         made = asked.store.create(id=session_id, principal=principal, **given)
-        return _stored(made, asked, key)
+        return _stored(made, asked)
     except InvalidInput:
-        if key is None or session_id is None or session_id not in asked.store:
+        if (repeat := _repeat(asked)) is None:
             raise
-        return _repeat(asked, session_id, key, is_ours)  # it was sent twice at once
+        return repeat  # it was sent twice at once
 
 
 def fork_session(asked: Asked) -> Answer:
     """Fork a session and append the fork's first turns, in one commit."""
     body, parent_id = asked.body, asked.session
-    key = asked.key
     fork_id: str | None = body.id or asked.id_by_key
     expected = expected_head(asked.headers)
-
-    def is_ours(row: SessionRecord) -> bool:
-        return row.parent_session_id == parent_id and body.at in (None, row.forked_at_index)
-
-    if key is not None and fork_id is not None and fork_id in asked.store:
-        return _repeat(asked, fork_id, key, is_ours)
+    if (repeat := _repeat(asked)) is not None:
+        return repeat
     parent = asked.store.load(parent_id, last=0)
     if expected is not None:
         check_head(parent, expected)
@@ -96,11 +90,11 @@ def fork_session(asked: Asked) -> Answer:
     check_free(asked.store, fork_id, body.label)
     try:
         made = parent.fork(body.at, id=fork_id, principal=principal, by=asked.by(body.by), **given)
-        return _stored(made, asked, key)
+        return _stored(made, asked)
     except InvalidInput:
-        if key is None or fork_id is None or fork_id not in asked.store:
+        if (repeat := _repeat(asked)) is None:
             raise
-        return _repeat(asked, fork_id, key, is_ours)  # it was sent twice at once
+        return repeat  # it was sent twice at once
 
 
 def check_head(session: Session, expected: str) -> None:
@@ -109,10 +103,11 @@ def check_head(session: Session, expected: str) -> None:
         raise moved_on(session, expected)
 
 
-def _stored(made: Session, asked: Asked, key: str | None) -> Answer:
-    for number, turn in enumerate(turn_arguments(asked.body.turns)):
-        source = turn.get("source_id") or (None if key is None else source_of(made.id, key, number))
-        made.append(**{**turn, "source_id": source})
+def _stored(made: Session, asked: Asked) -> Answer:
+    if asked.key is not None:
+        made.worktree.change_record(request_key=asked.id_by_key, request_digest=asked.digest)
+    for turn in turn_arguments(asked.body.turns):
+        made.append(**turn)
     made.persist()
     return _made(made, len(made))
 
@@ -131,19 +126,29 @@ def _quoted(session_id: str) -> str:
     return quote(session_id, safe="")
 
 
-def _repeat(asked: Asked, session_id: str, key: str, fits: Callable[[SessionRecord], bool]) -> Answer:
-    """Return what the request that came with this key before was answered; raise `KeyReused` if it was another one."""
-    session, turns = asked.view.load(session_id), asked.body.turns
-    start = session.record.starts_at
-    found = session[start : start + len(turns)]
-    sources = [each.source_id or source_of(session_id, key, number) for number, each in enumerate(turns)]
-    same = fits(session.record) and asked.body.principal in (None, session.principal)
-    same = same and [each.source_ids for each in found] == [(source,) for source in sources]
-    if not same or not all(map(is_same, found, turn_arguments(turns))):
-        if asked.body.id is not None:
-            raise InvalidInput(f"the id {session_id!r} is in use for another session; choose another id")
-        raise KeyReused(f"the Idempotency-Key {key!r} was used for another request; use a new key for each request")
-    answer = _made(session, start + len(turns))
+def _repeat(asked: Asked) -> Answer | None:
+    """Return what the request that came with this key before was answered; None if there was none.
+
+    Raises `KeyReused` if it was another request.
+    """
+    key = asked.id_by_key
+    if key is None:
+        return None
+    rows = asked.store.store.quads((None, vocab.REQUEST_KEY, Literal(key), vocab.CATALOG))
+    if not rows:
+        return None
+    session = asked.view.load(iris.session_id(subject_of(rows[0])))
+    if session.record.request_digest != asked.digest:
+        raise KeyReused(
+            f"the Idempotency-Key {asked.key!r} was used for another request; use a new key for each request"
+        )
+    start, turns = session.record.starts_at, asked.body.turns
+    named = {each.source_id for each in turns} - {None}
+    own = [
+        turn for each in named if (turn := session.worktree.turn_of_source(each)) is not None and turn.index >= start
+    ]
+    length = start + sum(each.source_id is None for each in turns) + len(own)
+    answer = _made(session, length)
     return Answer(answer.value, answer.status, {**answer.headers, **REPLAYED})
 
 

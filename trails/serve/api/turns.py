@@ -46,6 +46,7 @@ async def append_turns(request: Request) -> Response:
         turn_arguments(asked.body.turns),
         expected_head(asked.headers),
         asked.key,
+        None if asked.key is None else asked.digest,
     )
     done = await service.appender.append(wanted)
     last = done.stored[-1]
