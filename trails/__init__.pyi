@@ -32,6 +32,7 @@ from trails.errors import QueryTooLarge as QueryTooLarge
 from trails.errors import RecordMiss as RecordMiss
 from trails.errors import RequestRefused as RequestRefused
 from trails.errors import SecretFound as SecretFound
+from trails.errors import SessionExists as SessionExists
 from trails.errors import SessionNotFound as SessionNotFound
 from trails.errors import SharedSessionWarning as SharedSessionWarning
 from trails.errors import StoreFailed as StoreFailed

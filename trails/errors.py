@@ -59,6 +59,10 @@ class NoSuchName(InvalidInput, AttributeError):
     """There is no such attribute, or none that can be set; the message says what there is."""
 
 
+class SessionExists(InvalidInput):
+    """The id for a new session is in use: another writer, or this one, has stored a session with it. Nothing was written."""
+
+
 class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 

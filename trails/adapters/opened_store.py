@@ -57,6 +57,15 @@ class OpenedStore:
             await asyncio.wait([running])
             raise
 
+    async def run_fresh(self, work: Callable[[], _Result]) -> _Result:
+        """Do as `run`, once the store has what others committed before this call."""
+
+        def fresh() -> _Result:
+            self.repository.workspace.catch_up()
+            return work()
+
+        return await self.run(fresh)
+
     def close(self) -> None:
         """If the store was opened here, wait for the calls that run, and close it."""
         if self.is_own:

@@ -30,7 +30,7 @@ from weakref import WeakKeyDictionary
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.errors import InvalidInput, SessionExists, StoreFailed, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import SessionRecord
@@ -307,7 +307,7 @@ def id_in_use(reader: Wording, session_id: str) -> InvalidInput:
     """Return the error for the id of a session that is there, or was."""
     if reader.is_deleted(session_id):
         return InvalidInput(f"session {session_id!r} was deleted, and its id is not used again; choose another id")
-    return InvalidInput(f"there is a session {session_id!r} already; load it, or choose another id")
+    return SessionExists(f"there is a session {session_id!r} already; load it, or choose another id")
 
 
 def check_free_names(store: QuadStore, reader: Wording, session_id: str, label: str | None) -> None:

@@ -127,6 +127,14 @@ class Workspace(Handle):
             self.rows.refresh()
         return has_news
 
+    def catch_up(self) -> None:
+        """See everything that was acknowledged before this call, for what goes on from there: as others show it by themselves.
+
+        It costs a trip to the server for a store in PostgreSQL, and nothing for others and for a store that is only read.
+        """
+        if isinstance(self.store, EmbeddedStore) and self.store.commits.is_remote and not self.read_only:
+            self.refresh()
+
     def start_anew(self) -> None:
         """Forget what was read, of a store as it was: something was removed from it."""
         self.rows.start_anew()

@@ -379,8 +379,10 @@ class Checkout(Handle, public=True):
     def refresh(self) -> int:
         """See where the ref is by now, and what it stands for; return how many turns there are that were not here.
 
-        Pending turns stay pending, behind those. Raises `InvalidInput` where the ref was removed.
+        Pending turns stay pending, behind those. Raises `InvalidInput` where the ref was removed, and `StoreFailed` if a
+        store in PostgreSQL cannot be reached.
         """
+        self._workspace.catch_up()
         state = self._store_state()
         if state is not None and state == self._seen:
             return 0

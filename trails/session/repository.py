@@ -320,14 +320,16 @@ class Repository(Handle, public=True):
     ) -> Session:
         """Return the session with an id: the stored one with its whole transcript, else a new one, whose row is stored at once.
 
-        If two writers ask for the same new session at once, one makes it and the other gets it as it is stored.
+        It has all that was committed before this call, also by other machines. If two writers ask for the same new session
+        at once, one makes it and the other gets it as it is stored.
         With `autopersist`, each `append` and each `extend` is stored before it returns; else what was appended is stored
         by `persist`, or at the end of a `with` block. The other options are those of `create`, and `load`'s window. What
         is given of them must be so: a new session gets it, and of a stored one it must be true (`meta`: of each key that
         is given; `system`: of the prompt in force).
 
         Raises `InvalidInput` where a stored session says something else, before anything is written, and for the label or
-        tag of another session and a deleted session's id; `load`'s errors.
+        tag of another session and a deleted session's id; `load`'s errors, and `StoreFailed` if a store in PostgreSQL
+        cannot be reached.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -339,6 +341,7 @@ class Repository(Handle, public=True):
         asked = {"principal": principal, "agent": agent, "label": label, "key": key, "kind": kind, "system": system}
         window: dict[str, Any] = {"max_tokens": max_tokens, "pinned_count": pinned_count, "counter": counter}
         session_id = self.workspace.session_id(id)
+        self.workspace.catch_up()
         made: Session | None = None
         if session_id not in self:
             try:

@@ -25,7 +25,7 @@ from claude_agent_sdk.types import (
 
 from trails.adapters.claude_agent_sdk import entry_codec
 from trails.adapters.opened_store import OpenedStore
-from trails.errors import HeadConflict, InvalidInput, SessionNotFound
+from trails.errors import HeadConflict, InvalidInput, SessionExists, SessionNotFound
 from trails.exchange.coding_agents import claude_code
 from trails.exchange.merge import imported_id
 from trails.exchange.source_values import valid_name
@@ -146,29 +146,23 @@ class TrailsSessionStore(SessionStore):
 
     def _locked(self, work: Callable[..., _Result], *args: Any) -> _Result:
         with self._lock:
+            self._store.workspace.catch_up()
             return work(*args)
 
     # --- the same, on a worker thread
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         for attempt in range(1, _TRIES + 1):
-            transcript = None
             try:
                 transcript = self._writable(key)
                 self._keep(key, transcript)
                 self._append_new(transcript, key, entries)
-            except (HeadConflict, SessionNotFound, InvalidInput) as error:
+            except (HeadConflict, SessionNotFound, SessionExists):
                 self._transcripts.pop(_name(key), None)
-                was_new = transcript is None or not transcript.session.worktree.stored
-                if attempt == _TRIES or (isinstance(error, InvalidInput) and not (was_new and self._is_there(key))):
+                if attempt == _TRIES:
                     raise
             else:
                 return
-
-    def _is_there(self, key: SessionKey) -> bool:
-        """Tell whether another writer made a session that was to be new here."""
-        self._store.refresh()
-        return self._find(key) is not None
 
     def _append_new(self, transcript: _Transcript, key: SessionKey, entries: Iterable[Mapping[str, Any]]) -> None:
         new: dict[object, Mapping[str, Any]] = {}
@@ -252,9 +246,7 @@ class TrailsSessionStore(SessionStore):
         try:
             session = self._writable(main).session
             session.persist()
-        except InvalidInput:
-            if not self._is_there(main):
-                raise
+        except SessionExists:  # another writer made it meanwhile
             return self._main(key)
         return session.id
 

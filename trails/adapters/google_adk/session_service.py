@@ -96,7 +96,7 @@ class TrailsSessionService(BaseSessionService):
                 raise AlreadyExistsError(f"Session with id {address.session} already exists.")
             return self._whole(address, held.snapshot, [])
 
-        return await self._store.run(create)
+        return await self._store.run_fresh(create)
 
     async def get_session(
         self,
@@ -113,7 +113,7 @@ class TrailsSessionService(BaseSessionService):
             held = self._sessions.find(address)
             return None if held is None else self._whole(address, held.snapshot, _events(held, config))
 
-        return await self._store.run(get)
+        return await self._store.run_fresh(get)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return the sessions of an app, or of one of its users, with their state: the one that was active last comes last."""
@@ -133,17 +133,17 @@ class TrailsSessionService(BaseSessionService):
                 found.append(_session(address, snapshot, [], copied))
             return sorted(found, key=lambda each: (each.last_update_time, each.user_id, each.id))
 
-        return ListSessionsResponse(sessions=await self._store.run(sessions))
+        return ListSessionsResponse(sessions=await self._store.run_fresh(sessions))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session, if it is there. Forks of it keep what they share with it."""
         address = _address(app_name, user_id, session_id)
-        await self._store.run(lambda: self._sessions.delete(address))
+        await self._store.run_fresh(lambda: self._sessions.delete(address))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return a copy of what the sessions of a user share, without the prefix `user:`."""
         address = _address(app_name, user_id, "")
-        return await self._store.run(lambda: self._sessions.shared_state(address.app, address.user))
+        return await self._store.run_fresh(lambda: self._sessions.shared_state(address.app, address.user))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event with all its changes of state, in one commit, and add it to `session`.
@@ -165,7 +165,7 @@ class TrailsSessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session.id} not found.") from error
             _, session.last_update_time, session._storage_update_marker = held.snapshot
 
-        await self._store.run(append)
+        await self._store.run_fresh(append)
         return self._commit_event_to_session(session, event)
 
     # --- what the framework has not
@@ -198,7 +198,7 @@ class TrailsSessionService(BaseSessionService):
                 raise AlreadyExistsError(f"Session with id {new.session} already exists.")
             return self._whole(new, held.snapshot, held.events())
 
-        return await self._store.run(fork)
+        return await self._store.run_fresh(fork)
 
     def _whole(self, address: Address, found: Snapshot, events: list[Event]) -> Session:
         """Return a session as the framework has it, with what it shares with others of its app and of its user."""

@@ -21,7 +21,7 @@ from trails.adapters import message_turns, opened_store
 from trails.adapters.google_adk import event_turns
 from trails.adapters.google_adk.event_turns import State
 from trails.adapters.google_adk.held_session import APP, SESSION, USER, Address, Held, Snapshot
-from trails.errors import HeadConflict, InvalidInput, SessionNotFound
+from trails.errors import HeadConflict, SessionExists, SessionNotFound
 from trails.history.transaction import is_stored
 from trails.integrity import digests
 from trails.rows import row_codec, session_lists, transcript_rows
@@ -179,14 +179,9 @@ class StoredSessions:
 
     def _new(self, session_id: str, address: Address, created: datetime | None) -> Session:
         principal, agent = (name if opened_store.is_name(name) else None for name in (address.user, address.app))
-        try:
-            return self._repository.create(
-                id=session_id, created=created, meta=address.meta, principal=principal, agent=agent
-            )
-        except InvalidInput as error:
-            if self._is_there(session_id):  # another writer made it since it was looked for
-                raise HeadConflict(str(error), expected="", actual="") from error
-            raise
+        return self._repository.create(
+            id=session_id, created=created, meta=address.meta, principal=principal, agent=agent
+        )
 
     def _store(self, make: Callable[[], _Made]) -> _Made:
         """Store what a function appends to sessions in one commit; do it again if others wrote meanwhile."""
@@ -195,11 +190,7 @@ class StoredSessions:
                 try:
                     answer = make()
                     self._commit()
-                except HeadConflict:
-                    continue
-                except InvalidInput:
-                    if not self._is_made_elsewhere():
-                        raise
+                except (HeadConflict, SessionExists):
                     continue
                 for address, held, state_json in self._changes:
                     self._keep(address, held).know(state_json)
@@ -207,11 +198,6 @@ class StoredSessions:
         raise HeadConflict(
             "other writers kept changing the session; nothing was written, try again", expected="", actual=""
         )
-
-    def _is_made_elsewhere(self) -> bool:
-        """Tell whether another writer has made a session meanwhile that was to be made here."""
-        new = [held.session.id for _, held, _ in self._changes if not held.session.worktree.stored]
-        return any(map(self._is_there, new))
 
     def _commit(self) -> None:
         sessions = [held.session for _, held, _ in self._changes]

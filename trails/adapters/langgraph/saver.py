@@ -44,7 +44,7 @@ from trails.adapters.langgraph.records import (
     write_name,
 )
 from trails.adapters.langgraph.threads import THREAD, THREADS, Lane, Moment, Thread, session_records
-from trails.errors import HeadConflict, InvalidInput, SessionNotFound
+from trails.errors import HeadConflict, InvalidInput, SessionExists, SessionNotFound
 from trails.session.repository import Repository
 
 KIND: Final = "langgraph"
@@ -166,7 +166,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
                 thread.sync(self._moment())
                 try:
                     return work(thread)
-                except (HeadConflict, SessionNotFound):
+                except (HeadConflict, SessionExists, SessionNotFound):
                     thread.forget()
                     sleep(random() * 0.002 * min(attempt, 20))  # noqa: S311 - so that writers do not meet again
             thread.sync(self._moment())
@@ -308,13 +308,7 @@ class TrailsSaver(BaseCheckpointSaver[str]):
         return _config(thread_id, namespace, checkpoint["id"])
 
     def _commit(self, thread: Thread, lane: Lane) -> None:
-        is_new = not lane.session.worktree.stored
-        try:
-            lane.session.persist()
-        except InvalidInput as error:
-            if is_new and lane.id in self.store:  # another writer made the session meanwhile
-                raise HeadConflict(str(error), expected="", actual="") from error
-            raise
+        lane.session.persist()
         thread.note_commit(Moment.of(self.store))
 
     def _values(self, addition: Addition, checkpoint: Checkpoint, new_versions: ChannelVersions) -> dict[str, Value]:

@@ -15,7 +15,7 @@ from trails.adapters.opened_store import OpenedStore
 from trails.adapters.opentelemetry import links, span_values
 from trails.adapters.opentelemetry.conversations import Conversations
 from trails.adapters.opentelemetry.open_traces import OpenTrace, OpenTraces
-from trails.errors import HeadConflict, InvalidInput, SessionNotFound
+from trails.errors import HeadConflict, InvalidInput, SessionExists, SessionNotFound
 from trails.exchange.traces import otlp
 from trails.session import Repository
 
@@ -97,7 +97,7 @@ class TrailsSpanExporter(SpanExporter):
             try:
                 self._place(ready)
             except (HeadConflict, SessionNotFound, InvalidInput) as error:
-                if attempt < (_TRIES_REFUSED if isinstance(error, InvalidInput) else _TRIES):
+                if attempt < (_TRIES_REFUSED if _is_refused(error) else _TRIES):
                     continue
                 self._note_failure(ready, error)
             except Exception as error:  # noqa: BLE001 - whatever a store raises
@@ -109,7 +109,7 @@ class TrailsSpanExporter(SpanExporter):
 
     def _note_failure(self, ready: _Ready, error: Exception) -> None:
         number = sum(len(trace.waiting) for _, trace in ready)
-        if len(ready) == 1 and isinstance(error, InvalidInput):
+        if len(ready) == 1 and _is_refused(error):
             _log.error("%d span(s) say something that cannot be stored, and are left out", number, exc_info=error)
             self.open_traces.place(ready[0][1])
             return
@@ -153,3 +153,8 @@ class TrailsSpanExporter(SpanExporter):
             _log.warning("a GenAI span could not be read whole: %s", problem)
         for note in notes:
             _log.debug("%s", note)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Tell whether what spans say cannot be stored, rather than that another writer was quicker."""
+    return isinstance(error, InvalidInput) and not isinstance(error, SessionExists)
