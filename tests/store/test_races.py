@@ -195,11 +195,11 @@ def test_the_index_may_be_deleted_while_it_is_written(
 def test_a_snapshot_from_before_a_vacuum_never_takes_the_place_of_a_later_one(tmp_path: Path) -> None:
     index = IndexFolder(tmp_path)
     index.path.mkdir()
-    for mark in (Mark(5, START, 5), Mark(5, START, 0), Mark(6, START, 0)):
+    for mark in (Mark(5, START, 5, 5), Mark(5, START, 0, 5), Mark(6, START, 0, 6)):
         files = index.path / f"new{mark.number}{mark.erased}"
         files.mkdir()
-        assert index.publish(files, mark, {}).mark == Mark(5, START, 5)
-    assert [each.mark for each in index.snapshots()] == [Mark(5, START, 5)]
+        assert index.publish(files, mark, {}).mark == Mark(5, START, 5, 5)
+    assert [each.mark for each in index.snapshots()] == [Mark(5, START, 5, 5)]
 
 
 def test_a_newer_snapshot_is_taken_if_the_one_that_was_found_is_gone(

@@ -123,7 +123,8 @@ class Proofs(Facet, public=True):
         asked = _Asked(wanted, None if kept is None else kept.size, only_new=since is not None)
         with moving(progress, "verifying") as move:
             report = _verified(self._workspace, asked, move)
-        report = self._with_unsigned(report, wanted, signers, required=require_signed)
+        if not _has_failed(store):
+            report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
         only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
@@ -187,6 +188,11 @@ class _Asked(NamedTuple):
         return self.session_id is None and not self.only_new
 
 
+def _has_failed(store: QuadStore) -> bool:
+    """Tell whether a store can be read no more."""
+    return isinstance(store, EmbeddedStore) and store.has_failed
+
+
 def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyReport:
     store, reader = at.store, at.reader.of_quads
     if is_read_only(store):
@@ -204,10 +210,15 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> VerifyRepo
         return past_facts.judge_past(store, report)
     if not report.ok:
         # Half of what another thread or process was writing looks like damage: what stays is real.
-        with at.rewriting():
-            if isinstance(store, EmbeddedStore) and store.commits.is_remote:
-                at.sweep()  # whoever was at it is dead
-            return at_one_moment(store, lambda: _looked(store, reader, asked, None, at.rows))
+        try:
+            with at.rewriting():
+                if isinstance(store, EmbeddedStore) and store.commits.is_remote:
+                    at.sweep()  # whoever was at it is dead
+                return at_one_moment(store, lambda: _looked(store, reader, asked, None, at.rows))
+        except StoreFailed:
+            if not _has_failed(store):
+                raise
+            # of a log that this process cannot go on from, what the first look found stays
     return report
 
 

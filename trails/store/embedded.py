@@ -260,6 +260,24 @@ class EmbeddedStore(EngineReader):
         self._index.forget()
         self._end_queries_for_erasure()
 
+    def note_rewriting(self, number: int) -> None:
+        """Note that this process rewrote records, which the record with a number says: what is here is what is left of them."""
+        if self._commits.home.rewritings(self._index.read_at, number) == [number]:
+            self._index.read_at = number
+
+    def read_rewritten(self) -> None:
+        """Have the engine made anew if others rewrote records since it was read: what is left of them is in none but that one.
+
+        Raises `StoreFailed` if the log is not one that this process can go on from.
+        """
+        if self._commits.is_remote and not self._stays():
+            self.sync()
+        self._poll()
+        self.open_engine()
+        if self._commits.home.rewritings(self._index.read_at, self._number):
+            self._index.read_anew()
+            self.open_engine()
+
     def rebuild(self) -> int:
         """Write all quads into new files, in which nothing is that was deleted; return how many there are."""
         self._end_queries_for_erasure()

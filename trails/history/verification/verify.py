@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import workers
 from trails.display.progress import Progress
-from trails.errors import TrailsError
+from trails.errors import StoreFailed, TrailsError
 from trails.history import log_history, record_registry, transaction
 from trails.history.log_leaves import row_of
 from trails.history.reader import Reader
@@ -38,7 +38,7 @@ from trails.integrity import digests, leaves
 from trails.model import iris
 from trails.model.lineage import lineage
 from trails.model.validation import decodes
-from trails.model.values import SessionRecord, VerifyReport
+from trails.model.values import Finding, SessionRecord, VerifyReport
 from trails.rdf import vocab
 from trails.rdf.activity_records import author_type
 from trails.rdf.codec import subject_of
@@ -47,7 +47,7 @@ from trails.rows import row_faults
 from trails.rows.row_faults import RowFault
 from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore
-from trails.store.embedded import ViewStore
+from trails.store.embedded import EmbeddedStore, ViewStore
 from trails.store.index.index_folder import IndexFolder
 from trails.store.tsv import Term
 
@@ -138,6 +138,11 @@ def verify(
     are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. `rows` are held
     against the quads, too.
     """
+    if session_id is None and isinstance(store, EmbeddedStore):
+        try:
+            store.read_rewritten()
+        except StoreFailed as error:
+            return VerifyReport(sessions=0, turns=0, findings=(Finding(code="bad-log", message=error.message),))
     faults: list[RowFault] = []
     if rows is not None:
         with rows.reading() as connection:

@@ -61,6 +61,10 @@ class Engine:
         self._private: Private | None = None
         self._is_stale = False
         """Whether it is to be opened anew: its files are damaged, or hold what a vacuum removed."""
+        self._is_anew = False
+        """Whether no snapshot is to be used for that."""
+        self.read_at = 0
+        """The end of the log when what it has was read: what others rewrote after that it has as it was before."""
         self._position = 0
         """The last record that it has."""
         self._number = number
@@ -228,6 +232,7 @@ class Engine:
 
         def put() -> None:
             self.store, self._private, self._unsaved, self._is_stale = engine, private, unsaved, False
+            self.read_at, self._is_anew = mark.read_at if mark.number else until, False
 
         self.gate.alone(put)
         self._has_up_to(until)
@@ -236,10 +241,10 @@ class Engine:
 
     def _begun(self, until: int) -> tuple[Private | None, ox.Store, Mark]:
         """Return an engine that holds what a snapshot does, or nothing, and which state that is."""
-        nothing = Mark(0, START, 0)
+        nothing = Mark(0, START, 0, 0)
         if self._index is None:
             return None, ox.Store(), nothing
-        passed = set[Path]()
+        passed = {each.folder for each in self._index.snapshots()} if self._is_anew else set[Path]()
         while snapshot := next((each for each in self._index.snapshots() if each.folder not in passed), None):
             passed.add(snapshot.folder)  # and look again: another process may put a newer one in its place
             mark = snapshot.mark
@@ -265,6 +270,10 @@ class Engine:
         self._is_stale = True
         if is_damaged and self._index is not None:
             self._index.discard_all()
+
+    def read_anew(self) -> None:
+        """Have it made anew from the log, and from no snapshot, before it is next used."""
+        self._is_stale = self._is_anew = True
 
     def is_repaired(self, error: Exception) -> bool:
         """Have it made anew from the log if an error says that its files are damaged; return whether it was."""
@@ -323,7 +332,7 @@ class Engine:
         return mark.number
 
     def _mark(self) -> Mark:
-        return Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased)
+        return Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased, self.read_at)
 
     def _publish_copy(self, store: ox.Store, index: IndexFolder) -> None:
         """Write all quads into new files, and make them a snapshot."""

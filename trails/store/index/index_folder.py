@@ -44,6 +44,8 @@ class Mark:
     number: int
     digest: bytes
     erased: int
+    read_at: int
+    """The end of the log when they were read from it: what others rewrote after that they have as it was before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class IndexFolder:
         for folder in self._folders(_SNAPSHOT):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 note = json.loads((folder / _NOTE).read_text("utf-8"))
-                mark = Mark(int(note["number"]), bytes.fromhex(note["digest"]), int(note["erased"]))
+                mark = Mark(int(note["number"]), bytes.fromhex(note["digest"]), int(note["erased"]), _read_at(note))
                 found.append(Snapshot(folder, mark, dict(note["sums"])))
         return sorted(found, key=lambda each: each.mark.number, reverse=True)
 
@@ -197,7 +199,13 @@ class IndexFolder:
                 sums[entry.name] = old or []
             else:
                 _sync(entry.path)
-        note = {"number": mark.number, "digest": mark.digest.hex(), "erased": mark.erased, "sums": sums}
+        note = {
+            "number": mark.number,
+            "digest": mark.digest.hex(),
+            "erased": mark.erased,
+            "read_at": mark.read_at,
+            "sums": sums,
+        }
         place = files / _NOTE
         place.touch(PRIVATE)
         place.write_text(json.dumps(note), "utf-8")
@@ -240,6 +248,10 @@ class IndexFolder:
             os.close(descriptor)
 
 
+def _read_at(note: dict[str, Any]) -> int:
+    return int(note.get("read_at", note["number"]))  # earlier versions did not note it
+
+
 def _linked(parent: Path, snapshot: Snapshot | None) -> Private:
     """Make a private folder that is locked, with links to the files of a snapshot, or copies."""
     folder = parent / f"{secrets.token_hex(6)}{_ENGINE}"
@@ -254,7 +266,7 @@ def _linked(parent: Path, snapshot: Snapshot | None) -> Private:
             for entry in os.scandir(snapshot.folder):
                 if entry.name not in _NOT_LINKED:
                     _link(entry, folder / _QUADS / entry.name)
-        made = Private(folder, live, Mark(0, bytes(32), 0) if snapshot is None else snapshot.mark)
+        made = Private(folder, live, Mark(0, bytes(32), 0, 0) if snapshot is None else snapshot.mark)
         made.sums = {} if snapshot is None else dict(snapshot.sums)
         return made
     except BaseException:

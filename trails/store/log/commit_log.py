@@ -27,6 +27,7 @@ from trails.store.log.erasing import Gone
 from trails.store.log.locks import WRITERS, NamedLocks
 from trails.store.log.log_maintenance import Behind, Vacuumed
 from trails.store.log.records import ERASES, START, Row, Unpacked
+from trails.store.log.rewriting import Rewritings
 from trails.store.log.sqlite import NAME, Head, SqliteHome
 
 _report: Final = logging.getLogger("trails")
@@ -87,6 +88,9 @@ class LogIndex(Protocol):
 
     def forget_engine(self) -> None:
         """Have the engine made anew before it is used next."""
+
+    def note_rewriting(self, number: int) -> None:
+        """Note that this process rewrote records, which the record with a number says."""
 
     def rebuild(self) -> int:
         """Make its files anew from what is in it; return how many quads there are. Within `writing`."""
@@ -326,33 +330,35 @@ class Log:
         """Read all records up to where an index is, and return which is not the one that was written; for `verify`."""
         with index.writing():
             number, last = index.number, self._digest
-        stated: dict[int, bytes] = {}
-        there: dict[int, bytes] = {}
+        rewritings = Rewritings()
         end, lines, lost = START, 0, None
         try:
-            with self._tail_at_rest() as tail:  # others rewrite records meanwhile, and say so
+            with self._tail_at_rest() as (head, tail):  # others rewrite records meanwhile, and say so
                 for unpacked in self._records(tail, 0, number, START):
                     end, lines = unpacked.row.digest, lines + len(unpacked.record.leaves)
                     lost = lost or self._index_trouble(unpacked, lines)
-                    stated |= unpacked.record.rewrites
-                    if unpacked.row.rewritten is not None and not unpacked.row.leaves:  # earlier versions state nothing
-                        there[unpacked.row.number] = unpacked.body_digest
+                    rewritings.take(unpacked)
+                seen, reached = end, number
                 for unpacked in self._records(tail, number, None, end):  # they state what was rewritten since `number`
-                    stated |= unpacked.record.rewrites
+                    end, reached = unpacked.row.digest, unpacked.row.number
+                    rewritings.take(unpacked)
         except StoreFailed as error:
             return error.message
-        if end != last:
+        if seen != last:
             return f"record {number} of the log of {self.location} is not the one that was seen here"
-        wrong = sorted(each for each, digest in there.items() if stated.get(each) != digest)
-        if wrong:
-            return f"record {wrong[0]} of the log of {self.location} was rewritten, and no later record says so"
-        return lost
+        if (head.number, head.digest) != (reached, end):
+            return (
+                f"the log of {self.location} says that it ends with record {head.number}, and its last record is {reached}: "
+                "one of the two was altered. Restore a backup"
+            )
+        wrong = rewritings.trouble()
+        return lost if wrong is None else f"in the log of {self.location}, record {wrong}"
 
     def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
         """Return what is wrong with what the home derived from a record, by which erasures find it."""
         return self.home.index_trouble(unpacked.row.number, unpacked.record, lines)
 
-    def _tail_at_rest(self) -> AbstractContextManager[_Tail]:
+    def _tail_at_rest(self) -> AbstractContextManager[tuple[Head, _Tail]]:
         return self.home.tail_at_rest()
 
     # --- a log that is not what it was
@@ -498,20 +504,24 @@ class Log:
             self.catch_up(index)
             number = index.number
             reached = self._reached_by_all(number) if is_vacuum else 0
+            logged_by = 0
 
             def rewrite(engine: ox.Store) -> None:
                 changed = partial(erasing.without, gone=gone, left=partial(matching, engine), reached=reached)
-                self._rewrite_records(number, changed, gone, is_vacuum)
+                nonlocal logged_by
+                logged_by = self._rewrite_records(number, changed, gone, is_vacuum) or logged_by
 
             index.with_engine(rewrite)
             if is_vacuum:
                 self._erased = max(self._erased, number)
             self.catch_up(index)
+            if logged_by:
+                index.note_rewriting(logged_by)
         self.home.checkpoint()
 
-    def _rewrite_records(self, number: int, changed: _Changed, gone: Gone | None, is_vacuum: bool) -> None:
-        """Replace the records up to a number that hold what is gone."""
-        self.home.rewrite(number, changed, None if gone is None else gone.all_graphs, is_vacuum=is_vacuum)
+    def _rewrite_records(self, number: int, changed: _Changed, gone: Gone | None, is_vacuum: bool) -> int:
+        """Replace the records up to a number that hold what is gone; return the number of the one that says so, or 0."""
+        return self.home.rewrite(number, changed, None if gone is None else gone.all_graphs, is_vacuum=is_vacuum)
 
     def _reached_by_all(self, number: int) -> int:
         """Return the number of the last record that all have who go on from where they are; this one has all up to `number`."""

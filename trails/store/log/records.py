@@ -27,6 +27,8 @@ ERASES: Final = 4
 """A flag: what the record removes is to leave the log, too."""
 REWRITES: Final = 16
 """A flag: the record says which records were rewritten."""
+IS_STATED: Final = 32
+"""A flag: whoever rewrites the record says so in a later one. Records of version 0.1 lack it."""
 LONGEST_LINE: Final = 16 * 1024 * 1024 - 1024
 """Bytes that a quad may have as a line: the engine's parser takes up to 16 MiB, and what is logged must come back."""
 _PARTS: Final = struct.Struct("<IIQ")
@@ -174,7 +176,7 @@ class Unpacked:
 def row_of(record: CommitRecord, commit_id: str, number: int, previous: bytes) -> Row:
     """Return the row of a record after the row with the digest `previous`."""
     payload, leaves, rest = _payload(record)
-    flags = record.flags & (ERASES | REWRITES)
+    flags = record.flags & (ERASES | REWRITES) | IS_STATED
     digest = _chained(previous, number, commit_id, flags, _digest(leaves) + _digest(rest))
     return Row(number, commit_id, flags, b"", _pack(payload), b"", digest)
 

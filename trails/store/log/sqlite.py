@@ -26,6 +26,7 @@ from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
 from trails.files import PRIVATE, link_refused, sync_folder
 from trails.store.log import records
 from trails.store.log.records import ERASES, START, CommitRecord, Row
+from trails.store.log.rewriting import stated_in, to_state
 
 FORMAT: Final = 4
 """The format of the tables that this version reads and writes."""
@@ -312,10 +313,11 @@ class SqliteHome:
             return tail_of(connection, after, most)
 
     @contextlib.contextmanager
-    def tail_at_rest(self) -> Iterator[Callable[[int, int], list[Row]]]:
-        """Give a function that does as `tail` does, over the log as it is now."""
+    def tail_at_rest(self) -> Iterator[tuple[Head, Callable[[int, int], list[Row]]]]:
+        """Give the end of the log as it is now, and a function that does as `tail` does, over that."""
         with self.reading() as connection:
-            yield lambda after, most: tail_of(connection, after, most)
+            head = _head(connection.execute(_HEAD).fetchone())
+            yield head, lambda after, most: tail_of(connection, after, most)
 
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ends, and up to `most` records that follow on a number, as of one moment."""
@@ -353,6 +355,15 @@ class SqliteHome:
                 (number, ERASES | records.REWRITES),
             ).fetchone()
         return row is not None
+
+    def rewritings(self, after: int, until: int) -> list[int]:
+        """Return the numbers of the records between two that say which records were rewritten."""
+        with self._reader() as connection:
+            rows = connection.execute(
+                "SELECT number FROM trails_records WHERE number > ? AND number <= ? AND flags & ?",
+                (after, until, records.REWRITES),
+            ).fetchall()
+        return [number for (number,) in rows]
 
     def lines(self, number: int) -> int:
         """Return how many lines the log of leaves has after a record."""
@@ -508,12 +519,12 @@ class SqliteHome:
     def rewrite(
         self, until: int, changed: Callable[[Row], Row | None], graphs: Collection[str] | None, *, is_vacuum: bool
     ) -> int:
-        """Replace records up to a number by what `changed` returns (None: it stays), and log which; return how many.
+        """Replace records up to a number by what `changed` returns (None: it stays); return the record that logs which, or 0.
 
         Only records that touch some `graphs` ("" is the default graph) are looked at; with None, all. It is one transaction,
         after which nothing is due.
         """
-        digests: dict[int, bytes] = {}
+        rewritten, number = list[tuple[Row, bytes]](), 0
         with self.deriving() as writer:
             head = _head(writer.execute(_HEAD).fetchone())
             for row in self._touching(graphs, until):
@@ -526,10 +537,12 @@ class SqliteHome:
                     raise altered(row.number, error, self.location) from error
                 if new is not None and new.rewritten is not None:
                     writer.execute(_REWRITE, (new.body, new.body_digest, new.rewritten, new.number))
-                    digests[new.number] = new.rewritten
+                    rewritten.append((row, new.rewritten))
+            digests = to_state(rewritten, self._stated(writer)) if rewritten else {}
             if digests:
                 record = CommitRecord.of_rewriting(digests)
-                row = records.row_of(record, secrets.token_hex(8), head.number + 1, head.digest)
+                number = head.number + 1
+                row = records.row_of(record, secrets.token_hex(8), number, head.digest)
                 writer.execute(_ADD, (*row.values(), _lines(self._writer, head.number)))
                 if self.derive is not None:
                     self.derive(writer, row.number, None)
@@ -537,7 +550,12 @@ class SqliteHome:
             writer.execute("UPDATE trails_stores SET due = 0 WHERE due <= ?", (until,))
             if is_vacuum:
                 writer.execute("UPDATE trails_stores SET erased = max(erased, ?)", (until,))
-        return len(digests)
+        return number
+
+    def _stated(self, connection: sqlite3.Connection) -> dict[int, bytes]:
+        """Return what the log says of records that were rewritten."""
+        asked = f"SELECT {_COLUMNS} FROM trails_records WHERE flags & {records.REWRITES} ORDER BY number"  # noqa: S608
+        return stated_in(Row(*row) for row in connection.execute(asked))
 
     def _touching(self, graphs: Collection[str] | None, until: int) -> Iterator[Row]:
         """Yield the records up to a number that touch some graphs, or all, in order."""

@@ -170,10 +170,11 @@ class PostgresLog(Log):
             )
 
     @contextmanager
-    def _tail_at_rest(self) -> Iterator[Callable[[int, int], list[Row]]]:
+    def _tail_at_rest(self) -> Iterator[tuple[Head, Callable[[int, int], list[Row]]]]:
         with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
             reading.rest()
-            yield reading.tail
+            head, _ = reading.since(0, 0)
+            yield head, reading.tail
 
     def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
         """Return None: erasures look through the records in the database, and not by what the copy derived from them."""
@@ -222,11 +223,12 @@ class PostgresLog(Log):
 
     def _rewrite_records(
         self, number: int, changed: Callable[[Row], Row | None], gone: Gone | None, is_vacuum: bool
-    ) -> None:
+    ) -> int:
         with closing(self._server.another()) as keeping:
-            keeping.rewrite(number, changed, vacuumed=is_vacuum)
+            logged_by = keeping.rewrite(number, changed, vacuumed=is_vacuum)
         if is_vacuum:
             self.home.note_vacuum(number)
+        return logged_by
 
     def _reached_by_all(self, number: int) -> int:
         """Return the number of the last record that all have who have an index open; this one has all up to `number`.

@@ -21,6 +21,7 @@ from uuid import uuid4
 from trails.errors import InvalidInput, StoreFailed
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
+from trails.store.log.rewriting import is_unstated, stated_in, to_state
 from trails.store.log.sqlite import Head
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
@@ -330,20 +331,25 @@ class Server:
             connection.execute(statements.TRY_REWRITING, (self.id,))
 
     def rewrite(self, until: int, changed: Callable[[Row], Row | None], *, vacuumed: bool) -> int:
-        """Replace records up to a number by what `changed` returns (None: it stays), and log which; return how many.
+        """Replace records up to a number by what `changed` returns (None: it stays); return the record that logs which, or 0.
 
         It is one transaction, after which nothing is due.
         """
-        after, digests = 0, dict[int, bytes]()
+        after, rewritten = 0, list[tuple[Row, bytes]]()
         with self._asked() as connection, connection.transaction():
             while after < until and (
                 rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
             ):
                 for row in rows:
-                    if row.number <= until and (rewritten := self._rewritten(connection, row, changed)) is not None:
-                        digests[row.number] = rewritten
+                    if (
+                        row.number <= until
+                        and (pair := self._rewritten(connection, row, changed, vacuumed)) is not None
+                    ):
+                        rewritten.append(pair)
                 after = rows[-1].number
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
+            stating = connection.execute(statements.STATING, (self.id, REWRITES)).fetchall() if rewritten else ()
+            digests = to_state(rewritten, stated_in(_rows(stating)))
             if digests:
                 record = CommitRecord.of_rewriting(digests)
                 made = row_of(record, uuid4().hex, head.number + 1, head.digest)
@@ -354,21 +360,26 @@ class Server:
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
-        return len(digests)
+        return head.number + 1 if digests else 0
 
     def _rewritten(
-        self, connection: psycopg.Connection[tuple[Any, ...]], row: Row, changed: Callable[[Row], Row | None]
-    ) -> bytes | None:
-        """Replace a record by what `changed` returns; return the digest of what is left of it, None if it stays.
+        self,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        row: Row,
+        changed: Callable[[Row], Row | None],
+        vacuumed: bool,
+    ) -> tuple[Row, bytes] | None:
+        """Replace a record by what `changed` returns; return it as it was, and the digest of what is left of it.
 
-        If another process rewrites it meanwhile, what that left is changed.
+        If another process rewrites it meanwhile, what that left is changed. None if it stays, unless a vacuum is to say of it
+        what version 0.1 left of it.
         """
         while not row.flags & REWRITES and (new := changed(row)) is not None and new.rewritten is not None:
             values = (new.body, new.body_digest, new.rewritten, self.id, row.number, row.rewritten)
             if connection.execute(statements.REWRITE, values).rowcount:
-                return new.rewritten
+                return row, new.rewritten
             (row,) = _rows(connection.execute(statements.ROWS, (self.id, [row.number])).fetchall())
-        return None
+        return (row, row.rewritten) if vacuumed and row.rewritten is not None and is_unstated(row) else None
 
     # --- who reads
 

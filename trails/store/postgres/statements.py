@@ -85,6 +85,7 @@ DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number =
 REWRITE: Final = """UPDATE trails_records SET body = %s, body_digest = %s, rewritten = %s
     WHERE store = %s AND number = %s AND rewritten IS NOT DISTINCT FROM CAST(%s AS bytea)"""
 ROWS: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number = ANY(%s) ORDER BY number"  # noqa: S608
+STATING: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND flags & %s <> 0 ORDER BY number"  # noqa: S608
 HAS_SNAPSHOTS: Final = "SELECT to_regclass('trails_snapshots') IS NOT NULL"
 DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s"
 """Earlier versions kept quads there, which may hold what is erased."""
