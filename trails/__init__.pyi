@@ -22,6 +22,7 @@ from trails.errors import IntegrityError as IntegrityError
 from trails.errors import InvalidInput as InvalidInput
 from trails.errors import LimitReached as LimitReached
 from trails.errors import MirrorFailed as MirrorFailed
+from trails.errors import NeedsWholeStore as NeedsWholeStore
 from trails.errors import NoSuchName as NoSuchName
 from trails.errors import NothingToSummarise as NothingToSummarise
 from trails.errors import ParentMissing as ParentMissing

@@ -168,6 +168,10 @@ class MirrorFailed(TrailsError):
     """A mirror could not be reached, or refused what it was asked. What it holds stays, and mirroring goes on where it was."""
 
 
+class NeedsWholeStore(TrailsError):
+    """The store was opened with `thin=True`, and the call needs more than the sessions in use. Nothing was written."""
+
+
 class StoreReadOnly(TrailsError):
     """The store was opened to be read only, and something would have written to it. Nothing was written."""
 

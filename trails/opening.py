@@ -49,6 +49,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     query_max_rows: int | None = None,
     query_memory: int | None = None,
     token: str | None = None,
+    thin: bool = False,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:`, a folder, `postgresql://HOST/DATABASE?store=NAME`, or the
     address of a server (`https://HOST/`, see `trails serve`).
@@ -64,6 +65,10 @@ def open(  # noqa: A001 - trails.open, as io.open
 
     A store in PostgreSQL (extra `postgres`) may be open in any number of processes: its log is in the database, and each
     process has an index of its own in the cache folder. `sync` brings in what others have committed.
+
+    With `thin`, a store in PostgreSQL is opened without an index: the process reads from the log only the records of the sessions
+    that it works on and of their ancestors, and holds these in memory. Sessions are made, loaded, forked and appended to as ever.
+    What needs all sessions raises `NeedsWholeStore`. It is for many workers and short functions; see the guide's page `postgres`.
 
     A server's store (extra `remote`) needs no disk and no index here: each operation is one request. `token` says who asks,
     by default what the environment's TRAILS_TOKEN says; the rights are the token's, and it must see the whole store. `http://`
@@ -93,6 +98,9 @@ def open(  # noqa: A001 - trails.open, as io.open
     limits = QueryLimits(query_timeout, query_max_rows, query_memory)
     reading = import_records.reads_are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
+    if thin:
+        _check_thin(place, create=create, read_only=read_only, reading=reading)
+        return _thin(place, actor=own, scan=scan, limits=limits)
     if is_server(place):
         _check_server(create=create, read_only=read_only)
         return _of_server(place, token, wait, actor=own, record_reads=reading, scan=scan, limits=limits)
@@ -140,6 +148,24 @@ def _of_address(place: str, *, create: bool = False, is_read_only: bool = False)
     from trails.store.postgres.log import open_store  # noqa: PLC0415 - only where it is asked for
 
     return open_store(place, create=create, is_read_only=is_read_only)
+
+
+def _check_thin(place: str, *, create: bool, read_only: bool, reading: bool) -> None:
+    """Raise `InvalidInput` for what a store cannot be opened thin with."""
+    if not is_address(place):
+        raise InvalidInput(f"thin=True is for a store in PostgreSQL, which {place} is not: open it without")
+    if create or read_only or reading:
+        raise InvalidInput(
+            "thin=True goes with neither create, read_only nor record_reads: create the store with `trails init`, and open it "
+            "without thin for the other two"
+        )
+
+
+def _thin(place: str, **options: Any) -> Repository:
+    from trails.session.thin import ThinRepository  # noqa: PLC0415 - only where it is asked for
+    from trails.store.postgres.thin import open_thin  # noqa: PLC0415 - likewise
+
+    return ThinRepository(open_thin(place), **options)
 
 
 def _check_server(*, create: bool, read_only: bool) -> None:

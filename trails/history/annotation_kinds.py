@@ -53,6 +53,7 @@ from trails.rdf.codec import subject_of
 from trails.rdf.ref_records import ref_of
 from trails.rdf.score_records import Score, compute_score, score_of, score_quads, seal_score
 from trails.store.contract import Matching, QuadStore
+from trails.store.postgres.thin import ThinStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ def notes_on(store: QuadStore, turn_digest: str) -> list[Note]:
 @decodes
 def notes_in(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]) -> list[Note]:
     """Return the notes on the turns of a transcript, given its session's lineage, in order of index and time."""
-    if not store.quads((None, vocab.TYPE, vocab.NOTE, vocab.CATALOG)):
+    if not isinstance(store, ThinStore) and not store.quads((None, vocab.TYPE, vocab.NOTE, vocab.CATALOG)):
         return []
     runs = {run.record.iri: run for run in lineage.segments(chain)}
     found: set[str] = set()

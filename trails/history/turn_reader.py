@@ -24,6 +24,7 @@ from trails.rdf.turn_quads import decode_facts, decode_turn
 from trails.rows.store_rows import StoreRows
 from trails.rows.transcript_rows import OddTurn, RowRun, read_run, read_turns_at, recorded_lengths
 from trails.store.contract import QuadStore, Solutions
+from trails.store.postgres.thin import ThinStore
 
 _OPEN_END: Final = 2**53
 
@@ -210,6 +211,8 @@ class QuadTurns:
 
     def recorded(self, session_id: str) -> int:
         """Return how many turns the log says that a session's transcript has."""
+        if isinstance(self._store, ThinStore):
+            return self._store.recorded(session_id)
         if self._rows is None:
             return 0
         with self._rows.reading() as connection:

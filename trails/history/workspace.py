@@ -31,6 +31,7 @@ from trails.rows.store_rows import StoreRows
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore, is_read_only
 from trails.store.index.historical_store import PastStore
+from trails.store.postgres.thin import ThinStore
 from trails.store.remote.store import RemoteStore
 from trails.suggestions import calling_line
 
@@ -100,7 +101,7 @@ class Workspace(Handle):
         self.actor = actor
         self.rows = StoreRows(store)
         """Sessions, turns, calls and texts in SQL."""
-        self.reader = Reader(store, self.rows)
+        self.reader = Reader(store, None if isinstance(store, ThinStore) else self.rows)
         if isinstance(store, EmbeddedStore):
             store.follow(self._take_out)
         self._merging = threading.RLock()
@@ -122,7 +123,7 @@ class Workspace(Handle):
 
     def refresh(self, wanted: bool = True) -> bool:
         """See everything that was acknowledged before this call, if that is wanted; return whether there is something new."""
-        has_news = wanted and isinstance(self.store, EmbeddedStore | RemoteStore) and self.store.sync()
+        has_news = wanted and isinstance(self.store, EmbeddedStore | RemoteStore | ThinStore) and self.store.sync()
         if wanted:
             self.rows.refresh()
         return has_news
@@ -168,6 +169,8 @@ class Workspace(Handle):
         it was read, since others append meanwhile.
         """
         store = self.store
+        if isinstance(store, ThinStore):
+            raise store.needs_whole("a rewriting (delete, redact, detach, flatten)")
         with self._rewriting:
             is_outer = not self._rewriters
             with store.alone("rewriting") if is_outer and isinstance(store, EmbeddedStore) else nullcontext():
@@ -192,6 +195,8 @@ class Workspace(Handle):
         In this process one comes in at a time; one of the same name in another process comes in before or after it.
         """
         store = self.store
+        if isinstance(store, ThinStore):
+            raise store.needs_whole("an import")
         with self._merging, store.alone(f"import {name}") if isinstance(store, EmbeddedStore) else nullcontext():
             yield
 

@@ -21,6 +21,7 @@ from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
 from trails.store.log.sqlite import SqliteHome, connect
 from trails.store.pattern import NOTHING
+from trails.store.postgres.thin import ThinStore
 from trails.store.remote.store import RemoteStore
 
 _STEP: Final = 500
@@ -135,6 +136,8 @@ class StoreRows:
 
     def _reading(self) -> Iterator[sqlite3.Connection]:
         home = self._home
+        if isinstance(self._store, ThinStore):
+            raise self._store.needs_whole("a look-up in all sessions (a list, a search, the beginning of an id)")
         if isinstance(self._store, RemoteStore):
             yield self._store.rows_connection()
             return

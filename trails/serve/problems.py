@@ -32,6 +32,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     errors.QueryTooLarge: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.QueryEnded: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreReadOnly: HTTPStatus.FORBIDDEN,
+    errors.NeedsWholeStore: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreLocked: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreFailed: HTTPStatus.SERVICE_UNAVAILABLE,
 }

@@ -17,7 +17,6 @@ from trails.history.workspace import Facet, Workspace
 from trails.integrity import digests
 from trails.model import lineage, validation
 from trails.rdf.ref_records import Ref, RefMove
-from trails.suggestions import did_you_mean
 
 _ANYWHERE: Final = "anywhere"
 Expected = Ref | None | Literal["anywhere"]
@@ -94,7 +93,7 @@ class Refs(Facet, public=True):
         """Return the ref with a name; raise `InvalidInput` where there is none."""
         found = self.find(name)
         if found is None:
-            near = did_you_mean(name, [ref.name for ref in self.list()])
+            near = names.hint(name, lambda: [ref.name for ref in self.list()])
             raise InvalidInput(f"there is no ref {name!r}{near}; `trails refs` lists those there are")
         return found
 

@@ -28,7 +28,6 @@ from trails.rdf.annotation_records import note_of, note_quads, removal_quads, ta
 from trails.rdf.score_records import Score, score_quads
 from trails.rdf.turn_quads import turn_type
 from trails.store.contract import PreconditionFailed
-from trails.suggestions import did_you_mean
 
 
 def remove_annotation(workspace: Workspace, gone: Tag | Note | Score, by: str | None) -> None:
@@ -242,7 +241,7 @@ class Tags(Facet, public=True):
         """Return the tag with a name; raise `InvalidInput` where there is none."""
         found = self.find(name)
         if found is None:
-            near = did_you_mean(name, [tag.name for tag in self.list()])
+            near = names.hint(name, lambda: [tag.name for tag in self.list()])
             raise InvalidInput(f"there is no tag {name!r}{near}; `trails tags` lists those there are")
         return found
 

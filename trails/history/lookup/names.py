@@ -22,14 +22,15 @@ stays an id.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, Protocol, runtime_checkable
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails.errors import InvalidInput, SessionNotFound
+from trails.errors import InvalidInput, NeedsWholeStore, SessionNotFound
 from trails.history import annotation_kinds, log_leaves
 from trails.history.records import activities, conversations, refs
 from trails.history.transaction import Refusal, Transaction, is_stored
@@ -39,7 +40,7 @@ from trails.model.values import SessionRecord
 from trails.rdf import vocab
 from trails.rdf.activity_records import Deed
 from trails.rows import session_lists
-from trails.suggestions import nearest
+from trails.suggestions import did_you_mean, nearest
 
 _SHOWN: Final = 8
 """So many are shown, as they are of digests."""
@@ -276,8 +277,17 @@ def near_names(workspace: Workspace, name: str) -> list[str]:
     wanted = validation.text(name, "the name").strip()
     if len(wanted) < 2:
         return []
-    near = nearest(wanted, _alike(wanted, _given(workspace)), cutoff=_SIMILAR)
-    return near or nearest(wanted, _beginning(workspace, wanted[: max(2, len(wanted) // 3)]))
+    with suppress(NeedsWholeStore):
+        near = nearest(wanted, _alike(wanted, _given(workspace)), cutoff=_SIMILAR)
+        return near or nearest(wanted, _beginning(workspace, wanted[: max(2, len(wanted) // 3)]))
+    return []
+
+
+def hint(name: str, list_names: Callable[[], Iterable[str]]) -> str:
+    """Return the question whether a name like one that is not there was meant; nothing if the store does not tell all names."""
+    with suppress(NeedsWholeStore):
+        return did_you_mean(name, list_names())
+    return ""
 
 
 def _left_out(workspace: Workspace, name: str) -> str | None:

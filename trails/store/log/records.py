@@ -101,7 +101,7 @@ class CommitRecord:
     def graphs(self) -> set[str]:
         """Return the graphs that it touches; "" is the default graph."""
         lines = (line for part in (self.remove, self.quads_added) for line in part.split(b"\n") if line)
-        return {each.partition(" ")[0] for each in self.drop} | {name.decode() for name in set(map(_graph_of, lines))}
+        return {each.partition(" ")[0] for each in self.drop} | {name.decode() for name in set(map(graph_of, lines))}
 
     def longest_line(self) -> int:
         """Return the bytes of the longest quad, written as a line."""
@@ -189,10 +189,10 @@ def rewritten(unpacked: Unpacked, record: CommitRecord) -> Row:
     return replace(row, body=_pack(payload), body_digest=original, rewritten=_digest(rest))
 
 
-def _graph_of(line: bytes) -> bytes:
+def graph_of(line: bytes) -> bytes:
     """Return the graph of a quad that is written as a line; "" for the default graph.
 
-    >>> _graph_of(b'<urn:s> <urn:p> "an <iri>"^^<urn:t> .'), _graph_of(b"<urn:s> <urn:p> <urn:o> <urn:g> .")
+    >>> graph_of(b'<urn:s> <urn:p> "an <iri>"^^<urn:t> .'), graph_of(b"<urn:s> <urn:p> <urn:o> <urn:g> .")
     (b'', b'urn:g')
     """
     _, _, rest = line.split(b" ", 2)

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trails.display.progress import made_anew
 from trails.errors import StoreFailed, StoreLocked
 from trails.store.embedded import EmbeddedStore
 from trails.store.log import sqlite
@@ -333,6 +334,8 @@ def folder_of(store_id: str) -> Path:
 
 
 _report: Final = logging.getLogger("trails")
+_SUBJECTS: Final = "subjects"
+"""The name that is held by whoever fills the table of what records are about."""
 
 
 def open_store(location: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
@@ -358,6 +361,9 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
     try:
         log.register(store)
         store.sync()
+        if not is_read_only:
+            with suppress(StoreFailed):  # whoever may not: those who may will
+                say_what_records_are_about(server)
         if head.due and not is_read_only:  # a process ended between an erasure and the end of it
             with suppress(StoreFailed):  # whoever may only read, or append, cannot; `doctor` tells of it
                 log.finish_erasures(store)
@@ -365,6 +371,25 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
         store.close()
         raise
     return store
+
+
+def say_what_records_are_about(log: Server) -> None:
+    """Fill the table by which thin handles find the records of a session, as far as that was not done; once for each store."""
+    if not log.find_subjects():
+        log.make_subjects()
+    after, head = log.indexed()
+    if not log.indexes or after >= head or not log.hold(_SUBJECTS):
+        return
+    try:
+        with made_anew("indexing the log by session") as move:
+            start, more = after, True
+            while more:
+                reached = log.fill_subjects(after, CHUNK)
+                after, more = reached, reached > after and reached < log.indexed()[1]
+                if move is not None:
+                    move(after - start, head - start, "")
+    finally:
+        log.let_go_of(_SUBJECTS)
 
 
 def _copy(server: Server, folder: Path) -> SqliteHome:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.store.log import records
 from trails.store.log.log_maintenance import Behind
-from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row, row_of
+from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row
 from trails.store.log.rewriting import is_unstated, stated_in, to_state
 from trails.store.log.sqlite import Head
-from trails.store.postgres import statements
+from trails.store.postgres import statements, subjects
 from trails.store.postgres.address import Address
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class Server:
         """Nothing is connected yet; raises `InvalidInput` where the driver is missing."""
         self.address = address
         self.id = ""
+        self.indexes = False
+        """Whether it says of each record that it writes which sessions that is about."""
         self.trips = 0
         """How often the server was asked for something and waited for."""
         self._driver = driver()
@@ -128,7 +131,7 @@ class Server:
     def another(self) -> Server:
         """Return a further connection to the same store, for another thread."""
         made = Server(self.address)
-        made.id = self.id
+        made.id, made.indexes = self.id, self.indexes
         return made
 
     # --- the store's row
@@ -159,7 +162,38 @@ class Server:
                 f"the store {shown} has tables of format {form}, and this version of Trails reads format "
                 f"{statements.FORMAT}; use the version of Trails that made them"
             )
-        return _head(head)
+        return head_of(head)
+
+    # --- which sessions records are about
+
+    def find_subjects(self) -> bool:
+        """Learn whether this user may fill the table of what records are about; return whether there is one."""
+        with self._asked() as connection:
+            found = connection.execute(statements.HAS_SUBJECTS).fetchone()
+        self.indexes = found == (True,)
+        return found is not None and found[0] is not None
+
+    def make_subjects(self) -> None:
+        """Make the table of what records are about, where it is missing."""
+        with self._asked() as connection, connection.transaction():
+            for statement in statements.MAKE_SUBJECTS:
+                connection.execute(statement)
+        self.find_subjects()
+
+    def indexed(self) -> tuple[int, int]:
+        """Return up to which record the table of what records are about is whole, and the number of the last record."""
+        with self._asked() as connection:
+            found = connection.execute(statements.INDEXED, (self.id,)).fetchone()
+        return (0, 0) if found is None else (int(found[0]), int(found[1]))
+
+    def fill_subjects(self, after: int, most: int) -> int:
+        """Say what up to `most` records are about that follow on a number, up to which that is said; return how far it is now."""
+        rows = self.tail(after, most)
+        reached = rows[-1].number if rows else after
+        with self._asked() as connection, connection.transaction():
+            connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of(rows)))
+            connection.execute(statements.MOVE_INDEXED, (reached, self.id, after))
+        return reached
 
     def say_in_use(self) -> None:
         """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
@@ -271,10 +305,19 @@ class Server:
         with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
             for row in rows:
                 cursor.execute(statements.ADD, (self.id, *row.values()))
-            cursor.execute(statements.MOVE, (last.number, last.digest, _due(rows), self.id))
+            if self.indexes:
+                cursor.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of(rows)))
+            self._move(cursor, last, _due(rows))
             cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
             cursor.execute("COMMIT")
         self._refuse_doubts()
+
+    def _move(self, cursor: Any, last: Row, due: int) -> None:
+        """Note where the log ends now, and that what it is about is said, if it was so up to here."""
+        if self.indexes:
+            cursor.execute(statements.MOVE_WITH_SUBJECTS, (last.number, last.digest, due, last.number, self.id))
+        else:
+            cursor.execute(statements.MOVE, (last.number, last.digest, due, self.id))
 
     def _refuse_doubts(self) -> None:
         if self._doubts:
@@ -287,10 +330,13 @@ class Server:
         """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
         self._doubts = False
         last = rows[-1]
-        known = (last.number, last.digest, _due(rows), self.id, number, digest)
+        end = (last.number,) if self.indexes else ()
+        known = (last.number, last.digest, _due(rows), *end, self.id, number, digest)
         values = [value for row in rows for value in row.values()]
+        about = _subjects_of(rows) if self.indexes else ()
+        statement = statements.at_once(len(rows), indexes=self.indexes)
         with self._asked() as connection:
-            done = connection.execute(statements.at_once(len(rows)), (*known, *values, f"{self.id} {last.number}"))
+            done = connection.execute(statement, (*known, *values, *about, f"{self.id} {last.number}"))
             written = done.rowcount == 1
         if written:
             self._refuse_doubts()
@@ -301,13 +347,14 @@ class Server:
 
         Raises `StoreFailed` where another process has it open.
         """
-        has_readers = self.readers() is not None
+        has_readers, has_subjects = self.readers() is not None, self.find_subjects()
+        more = [*([statements.FORGET_ALL] * has_readers), *([statements.FORGET_SUBJECTS] * has_subjects)]
         with self._asked() as connection, connection.transaction():
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
                 return False
             self._refuse_in_use(connection)
-            for statement in (*statements.REMOVE, *([statements.FORGET_ALL] if has_readers else ())):
+            for statement in (*statements.REMOVE, *more):
                 connection.execute(statement, (self.id,))
         return True
 
@@ -352,9 +399,11 @@ class Server:
             digests = to_state(rewritten, stated_in(_rows(stating)))
             if digests:
                 record = CommitRecord.of_rewriting(digests)
-                made = row_of(record, uuid4().hex, head.number + 1, head.digest)
+                made = records.row_of(record, uuid4().hex, head.number + 1, head.digest)
                 connection.execute(statements.ADD, (self.id, *made.values()))
-                connection.execute(statements.MOVE, (made.number, made.digest, 0, self.id))
+                if self.indexes:
+                    connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of([made])))
+                self._move(connection, made, 0)
             if connection.execute(statements.HAS_SNAPSHOTS).fetchone() == (True,):
                 connection.execute(statements.DROP_SNAPSHOTS, (self.id,))
             connection.execute(statements.RID, (self.id, until))
@@ -377,6 +426,9 @@ class Server:
         while not row.flags & REWRITES and (new := changed(row)) is not None and new.rewritten is not None:
             values = (new.body, new.body_digest, new.rewritten, self.id, row.number, row.rewritten)
             if connection.execute(statements.REWRITE, values).rowcount:
+                if self.indexes:
+                    connection.execute(statements.DROP_SUBJECTS, (self.id, row.number, _subjects_of([row])[1]))
+                    connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of([new])))
                 return row, new.rewritten
             (row,) = _rows(connection.execute(statements.ROWS, (self.id, [row.number])).fetchall())
         return (row, row.rewritten) if vacuumed and row.rewritten is not None and is_unstated(row) else None
@@ -500,8 +552,11 @@ class Server:
 
     def _of_row(self, found: tuple[Any, ...] | None) -> Head:
         if found is None:
-            raise StoreFailed(f"the store {self.address.shown} was taken out of its database; restore it from a backup")
-        return _head(found)
+            raise self._is_gone()
+        return head_of(found)
+
+    def _is_gone(self) -> StoreFailed:
+        return StoreFailed(f"the store {self.address.shown} was taken out of its database; restore it from a backup")
 
 
 class _NoTable(StoreFailed):
@@ -541,26 +596,31 @@ def driver() -> ModuleType:
     return psycopg
 
 
+def _subjects_of(rows: Iterable[Row]) -> tuple[list[int], list[int], list[int | None]]:
+    """Return what rows are about, as columns: number, key, and the key of a fork's parent."""
+    about = [
+        (row.number, key, parent) for row in rows for key, parent in subjects.subjects_of(row.unpack().record).items()
+    ]
+    numbers, keys, parents = zip(*about, strict=True) if about else ((), (), ())
+    return list(numbers), list(keys), list(parents)
+
+
 def _due(rows: Sequence[Row]) -> int:
     return max((row.number for row in rows if row.flags & ERASES), default=0)
 
 
-def _head(found: Sequence[Any]) -> Head:
+def head_of(found: Sequence[Any]) -> Head:
+    """Return where a log ends, as a row of the table of stores says it."""
     number, digest, erased, due = found
     return Head(int(number), bytes(digest), int(erased), int(due))
 
 
+def row_of(found: Sequence[Any]) -> Row:
+    """Return the record that stands in a row of the table."""
+    number, commit_id, flags, leaves, body, of_body, digest, rewritten = found
+    kept = None if rewritten is None else bytes(rewritten)
+    return Row(number, commit_id, flags, bytes(leaves), bytes(body), bytes(of_body), bytes(digest), kept)
+
+
 def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
-    return [
-        Row(
-            number,
-            commit_id,
-            flags,
-            bytes(leaves),
-            bytes(body),
-            bytes(of_body),
-            bytes(digest),
-            None if rewritten is None else bytes(rewritten),
-        )
-        for number, commit_id, flags, leaves, body, of_body, digest, rewritten in found
-    ]
+    return [row_of(each) for each in found]

@@ -12,13 +12,52 @@ SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS trails_stores (
          id text PRIMARY KEY, name text NOT NULL UNIQUE, format integer NOT NULL,
          head bigint NOT NULL, digest bytea NOT NULL, erased bigint NOT NULL, due bigint NOT NULL,
-         made timestamptz NOT NULL DEFAULT now())""",
+         made timestamptz NOT NULL DEFAULT now(), indexed bigint NOT NULL DEFAULT 0)""",
     """CREATE TABLE IF NOT EXISTS trails_records (
          store text NOT NULL, number bigint NOT NULL, commit_id text NOT NULL, flags integer NOT NULL,
          leaves bytea NOT NULL, body bytea NOT NULL, body_digest bytea NOT NULL, digest bytea NOT NULL, rewritten bytea,
          logged timestamptz NOT NULL DEFAULT now(),
          PRIMARY KEY (store, number), UNIQUE (store, commit_id))""",
 )
+MAKE_SUBJECTS: Final = (
+    "ALTER TABLE trails_stores ADD COLUMN IF NOT EXISTS indexed bigint NOT NULL DEFAULT 0",
+    """CREATE TABLE IF NOT EXISTS trails_subjects (
+         store text NOT NULL, subject bigint NOT NULL, number bigint NOT NULL, parent bigint,
+         PRIMARY KEY (store, subject, number))""",
+)
+"""By the key of a session, in which records something is said of it. It is whole up to the store's `indexed`: a writer that
+does not fill it leaves that behind its head."""
+HAS_SUBJECTS: Final = """SELECT CASE WHEN to_regclass('trails_subjects') IS NULL THEN NULL
+    ELSE has_table_privilege('trails_subjects', 'INSERT')
+     AND has_column_privilege('trails_stores', 'indexed', 'UPDATE') END"""
+INDEXED: Final = "SELECT indexed, head FROM trails_stores WHERE id = %s"
+ADD_SUBJECTS: Final = """INSERT INTO trails_subjects (number, subject, parent, store)
+    SELECT made.number, made.subject, made.parent, CAST(%s AS text)
+    FROM unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS made (number, subject, parent)
+    ON CONFLICT DO NOTHING"""
+DROP_SUBJECTS: Final = "DELETE FROM trails_subjects WHERE store = %s AND number = %s AND subject = ANY(%s)"
+MOVE_INDEXED: Final = "UPDATE trails_stores SET indexed = %s WHERE id = %s AND indexed = %s"
+TAKE: Final = """WITH RECURSIVE wanted (subject, after) AS (
+      SELECT asked.subject, asked.after FROM unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS asked (subject, after)
+      UNION
+      SELECT about.parent, CAST(0 AS bigint) FROM wanted JOIN trails_subjects AS about
+        ON about.store = %s AND about.subject = wanted.subject
+        WHERE wanted.after = 0 AND about.parent IS NOT NULL AND about.parent <> ALL(CAST(%s AS bigint[]))),
+    log AS (SELECT id, head, digest, erased, due, indexed FROM trails_stores WHERE id = %s),
+    numbers AS (
+      SELECT about.number FROM wanted JOIN trails_subjects AS about
+        ON about.store = %s AND about.subject = wanted.subject AND about.number > wanted.after
+      UNION SELECT head FROM log)
+    SELECT log.head, log.digest, log.erased, log.due, log.indexed,
+      CASE WHEN record.number = log.head THEN (SELECT array_agg(DISTINCT subject) FROM wanted) END, before.digest,
+      record.number, record.commit_id, record.flags, record.leaves, record.body, record.body_digest, record.digest,
+      record.rewritten
+    FROM log LEFT JOIN (numbers JOIN trails_records AS record ON record.store = %s AND record.number = numbers.number
+      LEFT JOIN trails_records AS before ON before.store = %s AND before.number = numbers.number - 1) ON true
+    ORDER BY record.number"""
+"""All records about some keys, each after a number, those about the ancestors of forks that were not asked for yet, and the last
+record of the log; each with the digest of the record before it, and where the log ends. One statement: all is of one moment."""
+WITH_ID: Final = "SELECT number FROM trails_records WHERE store = %s AND commit_id = %s"
 MAKE_READERS: Final = """CREATE TABLE IF NOT EXISTS trails_readers (
     store text NOT NULL, index_name text NOT NULL, process text NOT NULL, number bigint NOT NULL, erased bigint NOT NULL,
     closed boolean NOT NULL, heard timestamptz NOT NULL,
@@ -43,23 +82,32 @@ LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s
 HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"
 _COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
 TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number > %s ORDER BY number LIMIT %s"  # noqa: S608
+BEFORE: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number <= %s ORDER BY number DESC LIMIT %s"  # noqa: S608
 ADD: Final = f"INSERT INTO trails_records (store, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
-MOVE: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s) WHERE id = %s"
-_MOVED: Final = """WITH moved AS (UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s)
-    WHERE id = %s AND head = %s AND digest = %s RETURNING id)"""
+_NEW_END: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s)"
+_FOLLOWS: Final = ", indexed = CASE WHEN indexed = head THEN CAST(%s AS bigint) ELSE indexed END"
+MOVE: Final = f"{_NEW_END} WHERE id = %s"
+MOVE_WITH_SUBJECTS: Final = f"{_NEW_END}{_FOLLOWS} WHERE id = %s"
 _ROW: Final = "(CAST(%s AS bigint), %s, CAST(%s AS integer), %s, %s, %s, %s, CAST(%s AS bytea))"
 
 
 @cache
-def at_once(rows: int) -> bytes:
+def at_once(rows: int, *, indexes: bool) -> bytes:
     """Return the statement that appends so many rows where the log still ends as its writer knows it, and else nothing.
 
-    It has one row where it did. Its parameters are the new head, digest and due, the store, the head and digest that are
-    known, then each row, and what those who listen are told.
+    It has one row where it did. Its parameters are the new head, digest and due, if it `indexes` the new head again, the store,
+    the head and digest that are known, then each row, if it `indexes` those of `ADD_SUBJECTS` without the store, and what
+    those who listen are told.
     """
-    return f"""{_MOVED}, added AS (INSERT INTO trails_records (store, {_COLUMNS})
+    told = """, told AS (INSERT INTO trails_subjects (store, number, subject, parent)
+        SELECT moved.id, made.number, made.subject, made.parent FROM moved CROSS JOIN
+        unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS made (number, subject, parent)
+        ON CONFLICT DO NOTHING)"""
+    return f"""WITH moved AS ({_NEW_END}{_FOLLOWS if indexes else ""} WHERE id = %s AND head = %s AND digest = %s RETURNING id),
+        added AS (INSERT INTO trails_records (store, {_COLUMNS})
         SELECT moved.id, {", ".join(f"row.{each}" for each in _COLUMNS.split(", "))} FROM moved CROSS JOIN
-        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})) SELECT pg_notify('trails', %s) FROM moved""".encode()  # noqa: S608 - constants
+        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})){told if indexes else ""}
+        SELECT pg_notify('trails', %s) FROM moved""".encode()  # noqa: S608 - constants
 
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
@@ -79,6 +127,7 @@ REMOVE: Final = (
     "DELETE FROM trails_stores WHERE id = %s",
 )
 """What takes a store out of the database, under the lock of its row."""
+FORGET_SUBJECTS: Final = "DELETE FROM trails_subjects WHERE store = %s"
 FORGET_ALL: Final = "DELETE FROM trails_readers WHERE store = %s"
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"

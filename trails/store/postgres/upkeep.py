@@ -12,7 +12,7 @@ from trails.errors import TrailsError
 from trails.store.doctor import Check
 from trails.store.log.sqlite import Head
 from trails.store.postgres import address, server, statements
-from trails.store.postgres.log import folder_of
+from trails.store.postgres.log import folder_of, say_what_records_are_about
 from trails.store.postgres.server import Right, Server, Settings
 from trails.store.upgrade import Upgraded
 
@@ -119,6 +119,7 @@ def look(location: str) -> list[Check]:
             rights,
             _log(head),
             _registering(lacking) or _readers(log, head),
+            _sessions(log),
             _cache(log.id),
         ]
     finally:
@@ -171,6 +172,14 @@ def _readers(log: Server, head: Head) -> Check:
     return Check("readers", False, said, "`sync` there, or close it and delete its folder in the cache of that machine")
 
 
+def _sessions(log: Server) -> Check:
+    indexed, number = log.indexed() if log.find_subjects() else (0, log.find().number)
+    if indexed < number:
+        told = f"{number - indexed:,} commits are not indexed by session, so that thin=True does not open the store"
+        return Check("sessions", False, told, "`trails store upgrade`, as the owner, ends that")
+    return Check("sessions", True, "all commits are indexed by session")
+
+
 def _cache(store_id: str) -> Check:
     folder = folder_of(store_id)
     there = next(each for each in (folder, *folder.parents) if each.is_dir())
@@ -192,7 +201,11 @@ def upgrade(location: str) -> Upgraded:
         is_missing = log.readers() is None
         if is_missing:
             log.make_readers()
+        is_unindexed = not _sessions(log).ok
+        if is_unindexed:
+            say_what_records_are_about(log)
     finally:
         log.close()
-    steps = ("made the table trails_readers, in which processes say which of them have an index",) if is_missing else ()
+    steps = ("made the table trails_readers, in which processes say which of them have an index",) * is_missing
+    steps += ("indexed all commits by session, so that thin=True opens the store",) * is_unindexed
     return Upgraded(statements.FORMAT, statements.FORMAT, steps, None)
