@@ -58,7 +58,7 @@ def sample() -> Path:
 SERVER = "postgresql://localhost/agents?store=team"
 MIRROR = "http://localhost:7878"
 REMOTE = "http://localhost:8420/"
-RUN_WITH_SERVERS = {"postgres", "mirrors", "remote"}
+RUN_WITH_SERVERS = {"postgres", "postgres-operations", "mirrors", "remote"}
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     assert set(fences[::2]) <= {
         "python",
         "console",
-        *({"graph": ["trig"], "postgres": ["sql"], "mcp": ["json", "toml"]}.get(page, [])),
+        *({"graph": ["trig"], "mcp": ["json", "toml"]}.get(page, [])),
     }
     assert set(fences[1::2]) == {""}
     for block in blocks(GUIDE[page], "console"):
@@ -222,7 +222,17 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
     lines = [line.split() for line in commands_in(GUIDE["command-line"])]
     typed = {words[1] for words in lines} | {" ".join(words[1:3]) for words in lines if len(words) > 2}
     # There is no run in that store, no server, and no client of `mcp`.
-    assert set(main.every()) - typed == {"runs show", "mirror", "store discard", "hook", "mcp", "serve", "ui"}
+    assert set(main.every()) - typed == {
+        "runs show",
+        "mirror",
+        "store discard",
+        "store grants",
+        "store clone",
+        "hook",
+        "mcp",
+        "serve",
+        "ui",
+    }
 
 
 # --- the graph

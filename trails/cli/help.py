@@ -128,8 +128,8 @@ def _roff_text(text: str) -> str:
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 _NAMES: Final = """
     python command-line branches notebooks context rerun pipeline messages agents keys async graph provenance transcripts
-    recording proofs as-of-then audit redaction durability moving postgres mirrors serve console access remote
-    sparql-endpoint mcp langgraph claude-agent-sdk openai-agents google-adk langchain pydantic-ai agent-framework
+    recording proofs as-of-then audit redaction durability moving postgres postgres-operations mirrors serve console access
+    remote sparql-endpoint mcp langgraph claude-agent-sdk openai-agents google-adk langchain pydantic-ai agent-framework
     opentelemetry compared
 """
 PAGES: Final = tuple(_NAMES.split())

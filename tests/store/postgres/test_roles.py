@@ -1,44 +1,71 @@
-"""The roles that the guide shows: readers read, writers append, and only the owner takes anything out."""
+"""The roles that `trails store grants` makes: each can do what its kind needs, and nothing else."""
 
 from __future__ import annotations
 
 import platform
-import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import trails
 from tests.support.clusters import Cluster
-from trails import StoreFailed
-from trails.cli.help import read_page
+from tests.support.commands import invoke, ok, ok_json
+from trails import InvalidInput, StoreFailed
 from trails.store.postgres import upkeep
+from trails.store.postgres.roles import COLUMNS
+
+ROLES = ("reader", "auditor", "writer", "redactor")
+
+
+def grant(cluster: Cluster, url: str, kind: str, role: str, *options: str) -> str:
+    """Run in `psql` what `trails store grants` prints; return the URL with which the role opens the store."""
+    printed = ok(invoke("store", "grants", kind, role, *options, store=url))
+    psql = [f"{cluster.programs}/psql", "-qX", "-v", "ON_ERROR_STOP=1", "-h", str(cluster.folder), "-U", "postgres"]
+    done = subprocess.run(psql, input=printed, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return url.replace("user=postgres", f"user={role}")
 
 
 @pytest.fixture
-def as_role(cluster: Cluster, url: str) -> dict[str, str]:
-    """The store as a reader and as a writer may open it, by role."""
+def as_owner(url: str, cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
+    """The database as its owner sees it; afterwards no role of a test is left there, and no row-level security."""
+    with psycopg.connect(url.rpartition("&store=")[0], autocommit=True) as owner:
+        yield owner
+        for (role,) in owner.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname LIKE 'trails%' OR rolname LIKE '%''s %'"
+        ).fetchall():
+            owner.execute(
+                sql.SQL("REASSIGN OWNED BY {0} TO postgres; DROP OWNED BY {0}; DROP ROLE {0}").format(
+                    sql.Identifier(role)
+                )
+            )
+        for table in COLUMNS:
+            owner.execute(sql.SQL("ALTER TABLE IF EXISTS {} DISABLE ROW LEVEL SECURITY").format(sql.Identifier(table)))
+
+
+@pytest.fixture
+def as_role(cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]) -> dict[str, str]:
+    """The store as roles open it, by kind."""
+    fill(url, "Plan a trip")
+    return {kind: grant(cluster, url, kind, f"trails_{kind}") for kind in ROLES}
+
+
+def fill(url: str, text: str) -> None:
     with trails.open(url, create=True) as store:
         session = store.create(id="plan")
-        session.append("user", "Plan a trip")
+        session.append("user", text)
         session.persist()
-    (granted,) = re.findall(r"^```sql\n(.*?)^```$", read_page("postgres").text, re.MULTILINE | re.DOTALL)
-    conninfo = url.rpartition("&store=")[0]
-    with psycopg.connect(conninfo, autocommit=True) as owner:
-        for role in ("trails_reader", "trails_writer"):
-            if owner.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
-                owner.execute(f"DROP OWNED BY {role}")
-                owner.execute(f"DROP ROLE {role}")
-        for statement in granted.split(";")[:-1]:
-            owner.execute(statement)
-        for role in ("trails_reader", "trails_writer"):
-            owner.execute(f"ALTER ROLE {role} LOGIN")
-    return {role: url.replace("user=postgres", f"user=trails_{role}") for role in ("reader", "writer")}
 
 
-def test_a_reader_reads_and_cannot_write(as_role: dict[str, str]) -> None:
-    with trails.open(as_role["reader"]) as store:
+@pytest.mark.parametrize("kind", ["reader", "auditor"])
+def test_a_reader_and_an_auditor_read_and_cannot_write(as_role: dict[str, str], kind: str) -> None:
+    with trails.open(as_role[kind]) as store:
         assert [turn["content"] for turn in store.replay("plan")] == ["Plan a trip"]
         assert store.verify().ok
         session = store.load("plan")
@@ -51,18 +78,175 @@ def test_a_reader_reads_and_cannot_write(as_role: dict[str, str]) -> None:
         assert "plan" in store
 
 
-def test_a_writer_appends_and_cannot_take_text_out_of_the_log(url: str, as_role: dict[str, str]) -> None:
+def test_a_writer_appends_and_cannot_take_text_out_of_the_log(as_role: dict[str, str]) -> None:
     with trails.open(as_role["writer"]) as store:
         session = store.load("plan")
         session.append("user", "the secret is 4711")
         assert session.persist() == 1
-        for take_out in (partial(store.redact, "plan", 1), partial(store.delete, "plan")):
+        for take_out in (partial(store.redact, "plan", 1), partial(store.delete, "plan"), store.maintenance.vacuum):
             with pytest.raises(StoreFailed, match="no right to do that"):
                 take_out()
         assert session.append("user", "and more").index == 2
         assert session.persist() == 1
     with trails.open(as_role["reader"]) as store:
         assert [turn.content for turn in store.load("plan")] == ["Plan a trip", "the secret is 4711", "and more"]
+
+
+def test_a_redactor_redacts_deletes_and_vacuums_and_nothing_is_left(
+    as_role: dict[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    with trails.open(as_role["redactor"]) as store:
+        session = store.load("plan")
+        session.append("user", "the secret is 4711")
+        session.persist()
+        store.redact("plan", 1)
+        store.create(id="other").persist()
+        store.delete("other")
+        store.maintenance.vacuum()
+        assert store.verify().ok
+    with trails.open(as_role["reader"]) as store:
+        assert [turn.text for turn in store.load("plan")] == ["Plan a trip", ""]
+        assert store.verify().ok
+
+
+SPOILING = {
+    "rewrites a record": "UPDATE trails_records SET body = ''",
+    "rewrites what a record says": "UPDATE trails_records SET leaves = ''",
+    "rewrites a digest": "UPDATE trails_records SET digest = ''",
+    "deletes records": "DELETE FROM trails_records",
+    "empties the log": "TRUNCATE trails_records",
+    "drops the log": "DROP TABLE trails_records",
+    "deletes a store": "DELETE FROM trails_stores",
+    "renames a store": "UPDATE trails_stores SET name = 'mine'",
+    "makes a store": "INSERT INTO trails_stores SELECT * FROM trails_stores",
+    "clones a store": "ALTER TABLE trails_stores ADD COLUMN identity text",
+    "lifts row-level security": "ALTER TABLE trails_records DISABLE ROW LEVEL SECURITY",
+}
+ADDING = {
+    "appends": "INSERT INTO trails_records SELECT * FROM trails_records WHERE false",
+    "moves the head": "UPDATE trails_stores SET head = head",
+}
+ERASING = {"rewrites a record"}
+
+
+@pytest.mark.parametrize("kind", ROLES)
+def test_a_role_can_do_in_sql_what_its_kind_needs_and_nothing_else(as_role: dict[str, str], kind: str) -> None:
+    may = {"writer": set(ADDING), "redactor": {*ADDING, *ERASING}}.get(kind, set())
+    done = set()
+    for what, statement in (ADDING | SPOILING).items():
+        with psycopg.connect(as_role[kind].rpartition("&store=")[0]) as connection:
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+                done.add(what)
+            connection.rollback()
+    assert done == may
+
+
+def test_a_role_that_gets_another_kind_loses_what_it_had_beyond_it(
+    cluster: Cluster, url: str, as_role: dict[str, str]
+) -> None:
+    grant(cluster, url, "auditor", "trails_redactor")
+    with psycopg.connect(as_role["redactor"].rpartition("&store=")[0]) as connection:
+        for statement in (*ADDING.values(), "UPDATE trails_records SET body = ''", "DELETE FROM trails_readers"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+            connection.rollback()
+
+
+def test_an_owner_that_is_no_superuser_makes_stores_and_takes_them_out(
+    cluster: Cluster, url: str, as_role: dict[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    owned = grant(cluster, url, "owner", "trails_owner")
+    other = f"{owned}-more"
+    trails.open(other, create=True).close()
+    assert ok_json(invoke("store", "clone", "--json", store=other))["identity"]
+    assert invoke("store", "discard", other).exit_code == 0
+    with trails.open(owned) as store:
+        store.delete("plan")
+        store.maintenance.vacuum()
+    with trails.open(as_role["reader"], read_only=True) as store:
+        assert "plan" not in store
+
+
+def test_the_name_of_a_role_may_be_any_that_postgresql_takes(
+    cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]
+) -> None:
+    fill(url, "Plan a trip")
+    name = 'Bob\'s $trails$ "best" role'
+    grant(cluster, url, "reader", name, "--only-this-store")
+    assert as_owner.execute("SELECT count(*) FROM pg_roles WHERE rolname = %s", (name,)).fetchone() == (1,)
+
+
+# --- tenants
+
+
+@pytest.fixture
+def tenants(cluster: Cluster, url: str, as_role: dict[str, str]) -> tuple[str, str]:
+    """Two stores in one database, each as its own writer opens it; `as_role` may use both."""
+    fill(f"{url}-two", "Plan a heist")
+    one = grant(cluster, url, "writer", "trails_one", "--only-this-store")
+    two = grant(cluster, f"{url}-two", "writer", "trails_two", "--only-this-store")
+    return one, f"{two}-two" if not two.endswith("-two") else two
+
+
+def test_a_tenant_works_in_its_own_store(tenants: tuple[str, str], as_role: dict[str, str]) -> None:
+    for place, first in zip(tenants, ("Plan a trip", "Plan a heist"), strict=True):
+        with trails.open(place) as store:
+            session = store.load("plan")
+            session.append("user", "By train")
+            assert session.persist() == 1
+            assert [turn.text for turn in session] == [first, "By train"]
+            assert store.verify().ok
+
+
+def test_a_tenant_sees_neither_the_sessions_nor_the_name_of_another(
+    tenants: tuple[str, str], cluster: Cluster, url: str
+) -> None:
+    one, two = tenants
+    with pytest.raises(InvalidInput, match=r"sees only the stores that it was granted.*trails store grants"):
+        trails.open(two.replace("trails_two", "trails_one"))
+    with psycopg.connect(one.rpartition("&store=")[0]) as connection:
+        assert connection.execute("SELECT name FROM trails_stores").fetchall() == [(url.rpartition("=")[2],)]
+        for table in ("trails_records", "trails_readers"):
+            assert connection.execute(
+                sql.SQL("SELECT count(DISTINCT store) FROM {}").format(sql.Identifier(table))
+            ).fetchone() == (1,)
+        assert connection.execute("UPDATE trails_stores SET head = head").rowcount == 1
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute(
+                "INSERT INTO trails_records SELECT 'another', 99, 'x', 0, '', '', '', '', NULL, now() FROM trails_stores"
+            )
+
+
+def test_roles_that_were_granted_all_stores_keep_them_when_another_becomes_a_tenant(
+    tenants: tuple[str, str], as_role: dict[str, str]
+) -> None:
+    for place in as_role.values():
+        for store_name in ("", "-two"):
+            with trails.open(f"{place}{store_name}", read_only=True) as store:
+                assert "plan" in store
+
+
+def test_a_tenant_may_be_granted_a_second_store_and_then_all(
+    tenants: tuple[str, str], cluster: Cluster, url: str
+) -> None:
+    one, _ = tenants
+    fill(f"{url}-three", "Plan a party")
+
+    def seen() -> set[str]:
+        with psycopg.connect(one.rpartition("&store=")[0]) as connection:
+            return {name for (name,) in connection.execute("SELECT name FROM trails_stores").fetchall()}
+
+    name = url.rpartition("=")[2]
+    grant(cluster, f"{url}-two", "writer", "trails_one", "--only-this-store")
+    assert seen() == {name, f"{name}-two"}
+    grant(cluster, url, "writer", "trails_one")
+    assert seen() >= {name, f"{name}-two", f"{name}-three"}
+    grant(cluster, url, "writer", "trails_one", "--only-this-store")
+    assert {f"{name}-three"} & seen() == set()
+
+
+# --- who reads
 
 
 def _registered(url: str) -> list[tuple[str, bool]]:
@@ -116,11 +300,15 @@ def test_doctor_says_which_grant_a_role_lacks_and_shows_no_password(
     assert "hunter2" not in str(found)
 
 
-def test_doctor_finds_nothing_wrong_with_the_roles_of_the_guide(url: str, as_role: dict[str, str]) -> None:
-    found = [{each.name: each for each in upkeep.look(place)}["rights"] for place in (*as_role.values(), url)]
+def test_doctor_finds_nothing_wrong_with_any_kind_of_role(url: str, as_role: dict[str, str]) -> None:
+    checks = [{each.name: each for each in upkeep.look(place)} for place in (*as_role.values(), url)]
+    assert [each["readers"].message for each in checks if not each["readers"].ok] == []
+    found = [each["rights"] for each in checks]
     assert [each.message for each in found] == [
         "this user may read",
+        "this user may read",
         "this user may read and append",
+        "this user may read, append and take out",
         "this user may read, append and take out",
     ]
     assert all(each.ok for each in found)

@@ -26,6 +26,7 @@ from trails.store.log.rewriting import is_unstated, stated_in, to_state
 from trails.store.log.sqlite import Head
 from trails.store.postgres import statements, subjects
 from trails.store.postgres.address import Address
+from trails.store.postgres.roles import Right, Tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -91,14 +92,6 @@ class Unreachable(StoreFailed):
     """The server is away, or went away while it was asked: what it did last is not known."""
 
 
-class Right(NamedTuple):
-    """A privilege on a table, or on one column of it."""
-
-    privilege: str
-    table: str
-    column: str = ""
-
-
 class Settings(NamedTuple):
     """What a server says of itself: whether what it acknowledges is on its disk, and its clock."""
 
@@ -118,6 +111,8 @@ class Server:
         self.id = ""
         self.indexes = False
         """Whether it says of each record that it writes which sessions that is about."""
+        self.identity = ""
+        """What this machine's copy is named after: the id, but for a copy that `trails store clone` told from its original."""
         self.trips = 0
         """How often the server was asked for something and waited for."""
         self._driver = driver()
@@ -131,7 +126,7 @@ class Server:
     def another(self) -> Server:
         """Return a further connection to the same store, for another thread."""
         made = Server(self.address)
-        made.id, made.indexes = self.id, self.indexes
+        made.id, made.identity, made.indexes = self.id, self.identity, self.indexes
         return made
 
     # --- the store's row
@@ -155,8 +150,8 @@ class Server:
         except _NoTable:
             raise InvalidInput(missing) from None
         if found is None:
-            raise InvalidInput(missing)
-        self.id, form, *head = found
+            raise InvalidInput(f"{missing}{self._hidden()}")
+        self.id, self.identity, form, *head = found
         if form != statements.FORMAT:
             raise StoreFailed(
                 f"the store {shown} has tables of format {form}, and this version of Trails reads format "
@@ -194,6 +189,34 @@ class Server:
             connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of(rows)))
             connection.execute(statements.MOVE_INDEXED, (reached, self.id, after))
         return reached
+
+    def _hidden(self) -> str:
+        """Return that a store may be there and be hidden from this user, if it may."""
+        with contextlib.suppress(StoreFailed), self._asked() as connection:
+            if connection.execute(statements.IS_LIMITED).fetchone() == (True,):
+                return "; this user sees only the stores that it was granted: the owner's `trails store grants` gives it this one"
+        return ""
+
+    def clone(self) -> None:
+        """Draw an identity for this copy of a store, and forget whose indexes its original had."""
+        has_readers = self.readers() is not None
+        identity = uuid4().hex
+        with self._asked() as connection, connection.transaction():
+            connection.execute(statements.ADD_IDENTITY)
+            connection.execute(statements.LOCK, (self.id,))
+            self._refuse_in_use(connection, "its identity stays as it is. Close it there first")
+            connection.execute(statements.SET_IDENTITY, (identity, self.id))
+            if has_readers:
+                connection.execute(statements.FORGET_ALL, (self.id,))
+        self.identity = identity
+
+    def tables(self, names: Sequence[str]) -> Tables:
+        """Return which tables of some names there are, and who may use them."""
+        with self._asked() as connection:
+            found = connection.execute(statements.TABLES, (list(names),)).fetchall()
+            present = [name for _, name, _ in found]
+            granted = connection.execute(statements.GRANTED, (present,)).fetchall()
+        return Tables(found[0][0], present, any(limited for *_, limited in found), [role for (role,) in granted])
 
     def say_in_use(self) -> None:
         """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
@@ -353,12 +376,12 @@ class Server:
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
                 return False
-            self._refuse_in_use(connection)
+            self._refuse_in_use(connection, "nothing was removed. End that first")
             for statement in (*statements.REMOVE, *more):
                 connection.execute(statement, (self.id,))
         return True
 
-    def _refuse_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def _refuse_in_use(self, connection: psycopg.Connection[tuple[Any, ...]], so: str) -> None:
         patience, alone = statements.ALONE
         try:
             with connection.transaction():
@@ -366,8 +389,7 @@ class Server:
                 connection.execute(alone, (self._key_of(_IN_USE),))
         except self._driver.errors.LockNotAvailable:
             raise StoreFailed(
-                f"{self.address.shown} is open in another process: a copy into it goes on, or somebody begins to write there; "
-                "nothing was removed. End that first"
+                f"{self.address.shown} is open in another process: a copy into it goes on, or somebody works there; {so}"
             ) from None
         except self._driver.ProgrammingError:
             pass  # a server without such locks
@@ -515,7 +537,7 @@ class Server:
             self.close()
             raise StoreFailed(
                 f"the user of {self.address.shown} has no right to do that ({self.address.without_secrets(error)}); nothing was "
-                "written; `trails guide postgres` says what readers, writers and the owner may do"
+                "written; `trails guide postgres-operations` says what readers, writers and the owner may do"
             ) from None
         except (errors.SerializationFailure, errors.DeadlockDetected) as error:
             self.close()

@@ -76,7 +76,18 @@ FORGET_OLD: Final = """DELETE FROM trails_readers
 MAKE: Final = """INSERT INTO trails_stores (id, name, format, head, digest, erased, due)
     VALUES (%s, %s, %s, 0, %s, 0, 0)
     ON CONFLICT (name) DO NOTHING"""
-FIND: Final = "SELECT id, format, head, digest, erased, due FROM trails_stores WHERE name = %s"
+FIND: Final = """SELECT id, COALESCE(to_jsonb(trails_stores) ->> 'identity', id), format, head, digest, erased, due
+    FROM trails_stores WHERE name = %s"""
+"""The identity is a column that only a store has whose copy was told from its original."""
+ADD_IDENTITY: Final = "ALTER TABLE trails_stores ADD COLUMN IF NOT EXISTS identity text"
+SET_IDENTITY: Final = "UPDATE trails_stores SET identity = %s WHERE id = %s"
+TABLES: Final = """SELECT nspname, relname, relrowsecurity FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    JOIN unnest(CAST(%s AS text[])) WITH ORDINALITY AS wanted (name, place) ON pg_class.oid = to_regclass(quote_ident(name))
+    ORDER BY place"""
+GRANTED: Final = """SELECT DISTINCT rolname FROM pg_class, aclexplode(relacl) AS given
+    JOIN pg_roles ON pg_roles.oid = given.grantee
+    WHERE pg_class.oid = ANY(CAST(CAST(%s AS text[]) AS regclass[])) AND given.grantee <> relowner ORDER BY rolname"""
+IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
 REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s FOR UPDATE"
 HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"

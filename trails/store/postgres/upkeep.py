@@ -5,51 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterable
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from trails.errors import TrailsError
+from trails.errors import InvalidInput, TrailsError
 from trails.store.doctor import Check
 from trails.store.log.sqlite import Head
-from trails.store.postgres import address, server, statements
+from trails.store.postgres import address, roles, server, statements
 from trails.store.postgres.log import folder_of, say_what_records_are_about
-from trails.store.postgres.server import Right, Server, Settings
+from trails.store.postgres.roles import APPENDING, ERASING, READING, REGISTERING, REMOVING, Grants, Right
+from trails.store.postgres.server import Server, Settings
 from trails.store.upgrade import Upgraded
 
-READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records"))
-APPENDING: Final = (
-    Right("INSERT", "trails_records"),
-    *(Right("UPDATE", "trails_stores", column) for column in ("head", "digest", "due")),
-)
-REGISTERING: Final = tuple(Right(each, "trails_readers") for each in ("SELECT", "INSERT", "UPDATE", "DELETE"))
-ERASING: Final = (
-    Right("UPDATE", "trails_records"),
-    Right("UPDATE", "trails_stores"),
-    Right("DELETE", "trails_records"),
-)
-"""What only the owner has: the guide grants it to nobody."""
-ALL: Final = (*READING, *APPENDING, *REGISTERING, *ERASING)
-
-
-def grants_for(lacking: Iterable[Right], role: str = "ROLE") -> str:
-    """Return the grants that rights come with, as the owner writes them.
-
-    >>> grants_for([Right("SELECT", "trails_stores"), Right("SELECT", "trails_records"), Right("DELETE", "trails_readers")])
-    'GRANT SELECT ON trails_stores, trails_records TO ROLE; GRANT DELETE ON trails_readers TO ROLE'
-    >>> grants_for([Right("UPDATE", "trails_stores", "head"), Right("UPDATE", "trails_stores", "due")], "bob")
-    'GRANT UPDATE (head, due) ON trails_stores TO bob'
-    """
-    by_table: dict[str, dict[str, list[str]]] = {}
-    for right in lacking:
-        by_table.setdefault(right.table, {}).setdefault(right.privilege, []).append(right.column)
-    tables: dict[str, list[str]] = {}
-    for table, privileges in by_table.items():
-        tables.setdefault(", ".join(_with_columns(*each) for each in privileges.items()), []).append(table)
-    return "; ".join(f"GRANT {what} ON {', '.join(on)} TO {role}" for what, on in tables.items())
-
-
-def _with_columns(privilege: str, columns: list[str]) -> str:
-    return privilege if "" in columns else f"{privilege} ({', '.join(columns)})"
+_ALL: Final = tuple(dict.fromkeys((*READING, *APPENDING, *REGISTERING, *ERASING, *REMOVING)))
 
 
 def _may_not_read(lacking: Collection[Right]) -> bool:
@@ -74,6 +44,8 @@ def _registering(lacking: Collection[Right]) -> Check | None:
     unsaid = _of(REGISTERING, lacking)
     if not unsaid:
         return None
+    if REGISTERING[0] not in unsaid and len(_of(APPENDING, lacking)) == len(APPENDING):
+        return Check("readers", True, "this user is an auditor: a vacuum cannot name the files of its index")
     said = "this user may not say that it has an index, nor see who has one: a vacuum cannot name its files"
     return Check("readers", False, said, _remedy(unsaid))
 
@@ -87,13 +59,15 @@ def _refused(what: str, lacking: list[Right]) -> Check:
 
 
 def _remedy(lacking: list[Right]) -> str:
-    return f"as the owner, with this user for ROLE: {grants_for(lacking)}; see `trails guide postgres`"
+    return f"as the owner, with this user for ROLE: {'; '.join(roles.grants(lacking))}; see `trails guide postgres-operations`"
 
 
 _APART: Final = timedelta(seconds=5)
 """How far two clocks may be apart."""
 _FREE: Final = 500 << 20
 """Bytes that the cache should have left."""
+_LONGEST_NAME: Final = 63
+"""Bytes of a name in PostgreSQL."""
 
 
 def look(location: str) -> list[Check]:
@@ -105,7 +79,7 @@ def look(location: str) -> list[Check]:
         return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
     try:
         checks = [_server(settings), _durability(settings), _clock(settings.now)]
-        lacking = log.lacking(ALL)
+        lacking = log.lacking(_ALL)
         rights = _rights(lacking)
         if _may_not_read(lacking):
             return [*checks, rights]
@@ -120,7 +94,7 @@ def look(location: str) -> list[Check]:
             _log(head),
             _registering(lacking) or _readers(log, head),
             _sessions(log),
-            _cache(log.id),
+            _cache(log.identity),
         ]
     finally:
         log.close()
@@ -161,7 +135,9 @@ def _readers(log: Server, head: Head) -> Check:
     try:
         found = log.readers()
     except TrailsError as error:
-        return Check("readers", False, error.message, "`trails guide postgres` says what a reader is granted")
+        return Check(
+            "readers", False, error.message, "`trails guide postgres-operations` says what a reader is granted"
+        )
     if found is None:
         said = "there is no table in which processes say which of them have an index"
         return Check("readers", False, said, "`trails store upgrade`, as the owner, makes it")
@@ -180,8 +156,8 @@ def _sessions(log: Server) -> Check:
     return Check("sessions", True, "all commits are indexed by session")
 
 
-def _cache(store_id: str) -> Check:
-    folder = folder_of(store_id)
+def _cache(identity: str) -> Check:
+    folder = folder_of(identity)
     there = next(each for each in (folder, *folder.parents) if each.is_dir())
     if not os.access(there, os.W_OK):
         return Check("cache", False, f"{there} cannot be written to", "set XDG_CACHE_HOME to a folder that can")
@@ -209,3 +185,51 @@ def upgrade(location: str) -> Upgraded:
     steps = ("made the table trails_readers, in which processes say which of them have an index",) * is_missing
     steps += ("indexed all commits by session, so that thin=True opens the store",) * is_unindexed
     return Upgraded(statements.FORMAT, statements.FORMAT, steps, None)
+
+
+def grants(location: str, kind: str, role: str, *, only_this_store: bool = False) -> Grants:
+    """Return the SQL after which a role of the database has the rights of a kind (`roles.KINDS`), ready for `psql`.
+
+    Nothing is changed. With `only_this_store`, row-level security hides all other stores of the database from the role.
+
+    Raises `InvalidInput` if there is no such store or kind, or an owner is to be limited to one store.
+    """
+    if kind not in roles.KINDS:
+        raise InvalidInput(f"there is no kind of role {kind!r}; there are {', '.join(roles.KINDS)}")
+    if not role or "\0" in role or len(role.encode()) > _LONGEST_NAME:
+        raise InvalidInput(f"the name of a role in PostgreSQL has 1 to {_LONGEST_NAME} bytes")
+    if only_this_store and kind == "owner":
+        raise InvalidInput("an owner has the tables, with all stores in them, and cannot be limited to one store")
+    with closing(Server(address.parse(location))) as log:
+        log.find()
+        tables = log.tables(tuple(roles.COLUMNS))
+    tenant = log.id if only_this_store else None
+    return Grants(kind, role, tenant, roles.script(kind, role, tables, tenant))
+
+
+@dataclass(frozen=True, slots=True)
+class Cloned:
+    """A restored copy with an identity of its own."""
+
+    location: str
+    before: str
+    identity: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was done as plain values, ready for JSON."""
+        return asdict(self)
+
+
+def clone(location: str) -> Cloned:
+    """Give a store that was restored from a backup an identity of its own, so that it shares no index with its original.
+
+    The indexes of the original's processes, which the backup lists, are forgotten. Sessions, log and checkpoints stay as they
+    are, and no record is rewritten.
+
+    Raises `InvalidInput` if there is no such store; `StoreFailed` if a process has it open, or the user is not the owner.
+    """
+    with closing(Server(address.parse(location))) as log:
+        log.find()
+        before = log.identity
+        log.clone()
+        return Cloned(log.address.shown, before, log.identity)

@@ -1,0 +1,160 @@
+"""The roles of a store in PostgreSQL: what each may do, and the SQL that grants it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+
+class Right(NamedTuple):
+    """A privilege on a table, or on one column of it."""
+
+    privilege: str
+    table: str
+    column: str = ""
+
+
+COLUMNS: Final = {"trails_stores": "id"} | dict.fromkeys(
+    ("trails_records", "trails_subjects", "trails_readers"), "store"
+)
+"""The tables, and the column of each that says of which store a row is."""
+READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records"))
+APPENDING: Final = (
+    Right("INSERT", "trails_records"),
+    *(Right("UPDATE", "trails_stores", column) for column in ("head", "digest", "due")),
+)
+REGISTERING: Final = tuple(Right(each, "trails_readers") for each in ("SELECT", "INSERT", "UPDATE", "DELETE"))
+INDEXING: Final = (
+    *(Right(each, "trails_subjects") for each in ("INSERT", "DELETE")),
+    Right("UPDATE", "trails_stores", "indexed"),
+)
+"""What says of each record which sessions it is about. The column is only there with the table."""
+ERASING: Final = (
+    *(Right("UPDATE", "trails_records", column) for column in ("body", "body_digest", "rewritten")),
+    Right("UPDATE", "trails_stores", "erased"),
+)
+"""What redaction, deletion and a vacuum need beside `APPENDING`."""
+REMOVING: Final = (Right("DELETE", "trails_records"), Right("DELETE", "trails_stores"))
+"""What only the owner has."""
+_SEEING: Final = (*READING, Right("SELECT", "trails_subjects"))
+KINDS: Final = {
+    "reader": (*_SEEING, *REGISTERING),
+    "auditor": (*_SEEING, Right("SELECT", "trails_readers")),
+    "writer": (*_SEEING, *REGISTERING, *APPENDING, INDEXING[0], INDEXING[2]),
+    "redactor": (*_SEEING, *REGISTERING, *APPENDING, *INDEXING, *ERASING),
+    "owner": (),
+}
+"""What each kind of role is granted. An owner has the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The SQL that makes a role one of a kind. `tenant` is the store that it is limited to; None: it may use all stores."""
+
+    kind: str
+    role: str
+    tenant: str | None
+    statements: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the grants as plain values, ready for JSON."""
+        return {"kind": self.kind, "role": self.role, "tenant": self.tenant, "statements": list(self.statements)}
+
+
+class Tables(NamedTuple):
+    """The tables that a database has: their schema, whether row-level security is on, and the roles with a grant."""
+
+    schema: str
+    names: Sequence[str]
+    is_limited: bool = False
+    granted: Sequence[str] = ()
+
+
+def script(kind: str, role: str, tables: Tables, tenant: str | None = None) -> tuple[str, ...]:
+    """Return the statements, one transaction, after which a role has the rights of its kind and no others on these tables.
+
+    With the id of a `tenant`, the role sees the rows of that store alone. Roles that were granted all stores keep them.
+
+    >>> for line in script("auditor", "eve", Tables("public", ["trails_stores", "trails_records"]))[2:-1]: print(line)
+    GRANT USAGE ON SCHEMA "public" TO "eve";
+    REVOKE ALL ON "public"."trails_stores", "public"."trails_records" FROM "eve";
+    GRANT SELECT ON "public"."trails_stores", "public"."trails_records" TO "eve";
+    """
+    names = {table: f"{quoted(tables.schema)}.{quoted(table)}" for table in COLUMNS if table in tables.names}
+    statements = [*_make(role), *_give(kind, role, tables.schema, names)]
+    if kind != "owner" and (tables.is_limited or tenant is not None):
+        statements += _limit(role, names, tenant)
+        if not tables.is_limited:
+            for other in tables.granted:
+                statements += _limit(other, names, None) if other != role else []
+    return ("BEGIN;", *(f"{each};" for each in statements), "COMMIT;")
+
+
+def _make(role: str) -> Iterator[str]:
+    body = f"BEGIN CREATE ROLE {quoted(role)} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END"
+    tag = "$trails$" if "$trails$" not in role else "$trails_role$"
+    yield f"DO {tag} {body} {tag}"
+
+
+def _give(kind: str, role: str, schema: str, names: Mapping[str, str]) -> Iterator[str]:
+    to = quoted(role)
+    if kind == "owner":
+        yield f"GRANT USAGE, CREATE ON SCHEMA {quoted(schema)} TO {to}"
+        yield from (f"ALTER TABLE {name} OWNER TO {to}" for name in names.values())
+        return
+    yield f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {to}"
+    yield f"REVOKE ALL ON {', '.join(names.values())} FROM {to}"
+    rights = KINDS[kind] if "trails_subjects" in names else (each for each in KINDS[kind] if each not in INDEXING)
+    yield from grants((right._replace(table=names[right.table]) for right in rights if right.table in names), to)
+
+
+def _limit(role: str, names: Mapping[str, str], tenant: str | None) -> Iterator[str]:
+    """Yield what lets a role see the rows of one store, or with None those of all."""
+    for table, name in names.items():
+        yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
+        for of in dict.fromkeys((None, tenant)):
+            yield f"DROP POLICY IF EXISTS {_policy(role, of)} ON {name}"
+        rows = "true" if tenant is None else f"{COLUMNS[table]} = {literal(tenant)}"
+        yield f"CREATE POLICY {_policy(role, tenant)} ON {name} TO {quoted(role)} USING ({rows})"
+
+
+def _policy(role: str, tenant: str | None) -> str:
+    """Return the name of the policy for a role and a store, of the length that PostgreSQL takes."""
+    return quoted("trails_" + hashlib.sha256(f"{tenant or '*'} {role}".encode()).hexdigest()[:24])
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it.
+
+    >>> quoted('my "own" role')
+    '"my ""own"" role"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def grants(rights: Iterable[Right], role: str = "ROLE") -> list[str]:
+    """Return the grants that give rights to a role, one for all tables with the same rights.
+
+    >>> grants([Right("SELECT", "trails_stores"), Right("SELECT", "trails_records"), Right("DELETE", "trails_readers")])
+    ['GRANT SELECT ON trails_stores, trails_records TO ROLE', 'GRANT DELETE ON trails_readers TO ROLE']
+    >>> grants([Right("UPDATE", "trails_stores", "head"), Right("UPDATE", "trails_stores", "due")], "bob")
+    ['GRANT UPDATE (head, due) ON trails_stores TO bob']
+    """
+    by_table: dict[str, dict[str, list[str]]] = {}
+    for right in rights:
+        by_table.setdefault(right.table, {}).setdefault(right.privilege, []).append(right.column)
+    tables: dict[str, list[str]] = {}
+    for table, privileges in by_table.items():
+        tables.setdefault(", ".join(_with_columns(*each) for each in privileges.items()), []).append(table)
+    return [f"GRANT {what} ON {', '.join(on)} TO {role}" for what, on in tables.items()]
+
+
+def _with_columns(privilege: str, columns: list[str]) -> str:
+    return privilege if "" in columns else f"{privilege} ({', '.join(columns)})"
