@@ -16,12 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
-from tests.support import clusters, sparql_servers
+from tests.support import clusters, poolers, sparql_servers
 from tests.support.clocks import Clock
 from tests.support.clusters import Cluster
 from tests.support.commands import Run, invoke
 from tests.support.machines import Size
 from tests.support.places import SHARED
+from tests.support.poolers import Pooler
 from trails import Repository
 
 _EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -188,6 +189,14 @@ def url(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     """The address of a store that is not made yet; indexes go to a cache folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return cluster.url(f"s{uuid4().hex}")
+
+
+@pytest.fixture(scope="session")
+def pooler(cluster: Cluster) -> Iterator[Pooler]:
+    """A running PgBouncer before the server. Where it is missing, the test says what to install; in CI that is a failure."""
+    poolers.check_there()
+    with poolers.pgbouncer(cluster) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -131,10 +131,12 @@ class Workspace(Handle):
     def catch_up(self) -> None:
         """See everything that was acknowledged before this call, for what goes on from there: as others show it by themselves.
 
-        It costs a trip to the server for a store in PostgreSQL, and nothing for others and for a store that is only read.
+        It costs a trip to the server for a store in PostgreSQL, and nothing for others and for a store that is only read. It
+        waits for a server that is away, as a commit does.
         """
         if isinstance(self.store, EmbeddedStore) and self.store.commits.is_remote and not self.read_only:
-            self.refresh()
+            self.store.sync(is_patient=True)
+            self.rows.refresh()
 
     def start_anew(self) -> None:
         """Forget what was read, of a store as it was: something was removed from it."""

@@ -426,13 +426,14 @@ class EmbeddedStore(EngineReader):
 
     # --- the log that it is an index of
 
-    def sync(self) -> bool:
+    def sync(self, *, is_patient: bool = False) -> bool:
         """Bring in everything that was committed anywhere before this call; return whether there was anything.
 
-        Raises `StoreFailed` if the log cannot be read; what is here can be read on.
+        If it `is_patient`, it waits for a server that is away, as a commit does. Raises `StoreFailed` if the log cannot be
+        read; what is here can be read on.
         """
         try:
-            return self._commits.read_on(self)
+            return self._commits.read_on(self, is_patient=is_patient)
         finally:
             self._take_out()
 

@@ -259,8 +259,11 @@ class Log:
             raise self._was_altered(index, row)
         return unpacked
 
-    def read_on(self, index: LogIndex) -> bool:
-        """Let an index carry out all records that come after its own number; return whether there were any."""
+    def read_on(self, index: LogIndex, *, is_patient: bool = False) -> bool:
+        """Let an index carry out all records that come after its own number; return whether there were any.
+
+        If it `is_patient`, it waits for a log that cannot be reached, as a commit does.
+        """
         with index.writing():
             index.refuse_failed()
             return self.catch_up(index)

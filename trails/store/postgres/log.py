@@ -128,14 +128,15 @@ class PostgresLog(Log):
 
     # --- reading
 
-    def read_on(self, index: LogIndex) -> bool:
+    def read_on(self, index: LogIndex, *, is_patient: bool = False) -> bool:
         """Bring in what is in the log; one trip to the server for each 500 records, and one if there are none."""
         with index.writing():
             index.refuse_failed()
             try:
                 news = self.catch_up(index)
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
-                news = self.catch_up(index)
+                again = partial(self.catch_up, index)
+                news = server.patiently(again) if is_patient else again()
             if time.monotonic() - self._said_at >= server.HEARD:
                 self.register(index)
         return news
@@ -193,7 +194,7 @@ class PostgresLog(Log):
                 index.sync()
 
         while not self._ended.is_set():
-            listening = self._server.another()
+            listening = self._server.another(past_pooler=True)
             try:
                 listening.listen(bring_in, self._ended.is_set)
             except (StoreFailed, StoreLocked):
@@ -256,7 +257,7 @@ class PostgresLog(Log):
     def remove_store(self, index: LogIndex) -> bool:
         """Take the store out of its database, and its copy here, unless somebody appended since; return whether it is out."""
         with index.writing():
-            if not self._server.remove(index.number, self._digest):
+            if not self._server.remove(index.number, self._digest, self._name):
                 return False
             self._is_in_doubt = True  # there is no log any more
             index.give_up(StoreFailed(f"{self.location} was taken out of its database"))

@@ -13,7 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
@@ -49,6 +49,10 @@ class Reader:
     heard: datetime | None = None
     """When its process last said so, by the server's clock."""
 
+    def was_open(self, lately: timedelta) -> bool:
+        """Tell whether its process had it open not longer ago than that, as far as it said."""
+        return not self.is_closed and self.heard is not None and datetime.now(UTC) - self.heard < lately
+
 
 def this_process() -> str:
     """Return what this process is called there: its machine and its number."""
@@ -70,8 +74,6 @@ def told(readers: Iterable[Reader]) -> tuple[Behind, ...]:
     return tuple(Behind(each.process, each.index, each.is_closed, each.heard) for each in readers)
 
 
-_SESSION: Final = "-c idle_in_transaction_session_timeout=30000 -c lock_timeout=20000"
-"""Milliseconds: a holder of the row that was stopped is cut off by the server, and nobody waits for it for ever."""
 _KEPT: Final = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -79,12 +81,16 @@ _KEPT: Final = {
     "connect_timeout": 10,
     "tcp_user_timeout": 25_000,  # ms: no keepalive is sent while something that was sent is not acknowledged
 }
-PATIENCE: Final = 15.0
+PATIENCE: Final = 20.0
 """Seconds for which a commit tries to reach a server that went away."""
 _STEP: Final = 500
 """Records that are looked through at once."""
 _IN_USE: Final = "in use"
 """The name that every process which has a store open holds in it, with the others."""
+_LATELY: Final = timedelta(minutes=10)
+"""For how long a process behind a pooler, which cannot hold that name, counts as one that has the store open."""
+_PREPARED: Final = 5
+"""How often a statement is used before it is prepared, on a connection that is nobody else's."""
 _Done = TypeVar("_Done")
 
 
@@ -119,13 +125,19 @@ class Server:
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._doubts = False
         self._is_in_use = False
+        self._is_pooled = False
+        """Whether the connection that was made last goes through a pooler, which gives it to others between transactions."""
+        self._holding: dict[str, Server] = {}
+        """The connections that hold a name each."""
+        self._spare: Server | None = None
+        """One that held a name."""
 
     def __repr__(self) -> str:
         return f"<Server {self.address.shown}>"
 
-    def another(self) -> Server:
-        """Return a further connection to the same store, for another thread."""
-        made = Server(self.address)
+    def another(self, *, past_pooler: bool = False) -> Server:
+        """Return a further connection to the same store, for another thread; past the pooler if the address says how."""
+        made = Server(self.address.past_pooler() if past_pooler else self.address)
         made.id, made.identity, made.indexes = self.id, self.identity, self.indexes
         return made
 
@@ -134,7 +146,7 @@ class Server:
     def make(self) -> None:
         """Make the tables and the store, as far as they are missing."""
         with self._asked() as connection, connection.transaction():
-            for statement in (*statements.SCHEMA, statements.MAKE_READERS):
+            for statement in (statements.BOUNDED, *statements.SCHEMA, statements.MAKE_READERS):
                 connection.execute(statement)
             connection.execute(statements.MAKE, (uuid4().hex, self.address.name, statements.FORMAT, START))
 
@@ -199,12 +211,15 @@ class Server:
 
     def clone(self) -> None:
         """Draw an identity for this copy of a store, and forget whose indexes its original had."""
-        has_readers = self.readers() is not None
-        identity = uuid4().hex
+        readers = self.readers()
+        has_readers = readers is not None
+        identity, so = uuid4().hex, "its identity stays as it is. Close it there first"
+        self._refuse_pooled(readers or (), so)
         with self._asked() as connection, connection.transaction():
+            connection.execute(statements.BOUNDED)
             connection.execute(statements.ADD_IDENTITY)
             connection.execute(statements.LOCK, (self.id,))
-            self._refuse_in_use(connection, "its identity stays as it is. Close it there first")
+            self._refuse_in_use(connection, so)
             connection.execute(statements.SET_IDENTITY, (identity, self.id))
             if has_readers:
                 connection.execute(statements.FORGET_ALL, (self.id,))
@@ -225,21 +240,46 @@ class Server:
             self._tell_in_use(connection)
 
     def _tell_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        if self._is_pooled:
+            return  # the lock would stay with the pooler
         with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol has such locks
             connection.execute(statements.IN_USE, (self._key_of(_IN_USE),))
 
     def hold(self, name: str) -> bool:
-        """Hold a name within the store, until `let_go_of` or the end of this connection; False where another connection does."""
+        """Hold a name within the store, until `let_go_of` or `close`; False where another process does.
+
+        It is held by a transaction on a connection of its own: a pooler keeps nothing of it.
+        """
+        holder, self._spare = self._spare or self.another(), None
+        if is_held := holder._begin_holding(self._key_of(name)):
+            self._holding[name] = holder
+        else:
+            self._spare = holder
+        return is_held
+
+    def _begin_holding(self, key: int) -> bool:
         try:
             with self._asked() as connection:
-                return connection.execute(statements.HOLD, (self._key_of(name),)).fetchone() == (True,)
+                connection.execute("BEGIN")
+                found = connection.execute(statements.HOLD, (key,)).fetchone()
+                if found is None or not found[0]:
+                    connection.execute("COMMIT")
+                    return False
         except _NoFunction:
-            return True
+            pass
+        return True
 
     def let_go_of(self, name: str) -> None:
         """Let go of a name that is held."""
-        with contextlib.suppress(StoreFailed), self._asked() as connection:  # with the connection it is let go of, too
-            connection.execute(statements.LET_GO, (self._key_of(name),))
+        holder = self._holding.pop(name, None)
+        if holder is None:
+            return
+        with contextlib.suppress(StoreFailed):  # with the connection it is let go of, too
+            holder.let_go()
+        if self._spare is None:
+            self._spare = holder
+        else:
+            holder.close()
 
     def _key_of(self, name: str) -> int:
         """Return the number that stands for a name within the store, among what locks may be of."""
@@ -276,6 +316,7 @@ class Server:
         """Read the log as it is now, until this connection ends."""
         with self._asked() as connection:
             connection.execute(statements.REST)
+            connection.execute(statements.BOUNDED)
 
     def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
         """Return where the log ended when this was asked, and up to `most` records that follow on a number; in one trip.
@@ -312,6 +353,7 @@ class Server:
         with self._asked() as connection:
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                connection.execute(statements.BOUNDED)
                 head = connection.execute(statements.LOCK, (self.id,))
                 tail = connection.execute(statements.TAIL, (self.id, after, most))
             return self._of_row(head.fetchone()), _rows(tail.fetchall())
@@ -331,7 +373,7 @@ class Server:
             if self.indexes:
                 cursor.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of(rows)))
             self._move(cursor, last, _due(rows))
-            cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
+            cursor.execute(statements.TELL, (self._channel, f"{last.number}"))
             cursor.execute("COMMIT")
         self._refuse_doubts()
 
@@ -359,24 +401,33 @@ class Server:
         about = _subjects_of(rows) if self.indexes else ()
         statement = statements.at_once(len(rows), indexes=self.indexes)
         with self._asked() as connection:
-            done = connection.execute(statement, (*known, *values, *about, f"{self.id} {last.number}"))
+            done = connection.execute(statement, (*known, *values, *about, self._channel, f"{last.number}"))
             written = done.rowcount == 1
         if written:
             self._refuse_doubts()
         return written
 
-    def remove(self, number: int, digest: bytes) -> bool:
+    @property
+    def _channel(self) -> str:
+        """The channel on which those who follow this store are told of commits; its name tells nothing of the store."""
+        return f"trails_{hashlib.sha256(self.id.encode()).hexdigest()[:32]}"
+
+    def remove(self, number: int, digest: bytes, index: str) -> bool:
         """Take the whole store out of the database where its log ends as given; else do nothing and return False.
 
-        Raises `StoreFailed` where another process has it open.
+        Raises `StoreFailed` where another process has it open; `index` is the name of this one's.
         """
-        has_readers, has_subjects = self.readers() is not None, self.find_subjects()
+        readers = self.readers()
+        has_readers, has_subjects = readers is not None, self.find_subjects()
+        so = "nothing was removed. End that first"
+        self._refuse_pooled(readers or (), so, index)
         more = [*([statements.FORGET_ALL] * has_readers), *([statements.FORGET_SUBJECTS] * has_subjects)]
         with self._asked() as connection, connection.transaction():
+            connection.execute(statements.BOUNDED)
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
                 return False
-            self._refuse_in_use(connection, "nothing was removed. End that first")
+            self._refuse_in_use(connection, so)
             for statement in (*statements.REMOVE, *more):
                 connection.execute(statement, (self.id,))
         return True
@@ -388,11 +439,19 @@ class Server:
                 connection.execute(patience)
                 connection.execute(alone, (self._key_of(_IN_USE),))
         except self._driver.errors.LockNotAvailable:
-            raise StoreFailed(
-                f"{self.address.shown} is open in another process: a copy into it goes on, or somebody works there; {so}"
-            ) from None
+            raise self._in_use(so) from None
         except self._driver.ProgrammingError:
             pass  # a server without such locks
+
+    def _refuse_pooled(self, readers: Sequence[Reader], so: str, index: str = "") -> None:
+        """Raise `StoreFailed` if, behind a pooler, another process said lately that it has an index of the store open."""
+        if self._is_pooled and any(each.index != index and each.was_open(_LATELY) for each in readers):
+            raise self._in_use(so, f" (an index of it was in use less than {_LATELY.seconds // 60} minutes ago)")
+
+    def _in_use(self, so: str, why: str = "") -> StoreFailed:
+        return StoreFailed(
+            f"{self.address.shown} is open in another process{why}: a copy into it goes on, or somebody works there; {so}"
+        )
 
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
@@ -406,6 +465,7 @@ class Server:
         """
         after, rewritten = 0, list[tuple[Row, bytes]]()
         with self._asked() as connection, connection.transaction():
+            connection.execute(statements.BOUNDED)
             while after < until and (
                 rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
             ):
@@ -503,8 +563,9 @@ class Server:
     def listen(self, told: Callable[[], None], ended: Callable[[], bool]) -> None:
         """Call `told` whenever something may have been committed, at least once a second, until `ended`."""
         with self._asked() as connection:
-            with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol knows it
-                connection.execute("LISTEN trails")
+            if not self._is_pooled:  # a pooler would tell others
+                with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol knows it
+                    connection.execute(f"LISTEN {self._channel}")
             while not ended():
                 for _ in connection.notifies(timeout=1.0, stop_after=1):
                     pass
@@ -513,6 +574,14 @@ class Server:
 
     def close(self) -> None:
         """End the connection. Doing it twice is allowed."""
+        holding, self._holding = [*self._holding.values(), *([self._spare] if self._spare else [])], {}
+        self._spare = None
+        for each in holding:
+            each.close()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End this connection; the next call makes it anew."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):
@@ -526,41 +595,45 @@ class Server:
             self.trips += 1
             yield self._connected()
         except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
-            self.close()
+            self._hang_up()
             raise _NoTable(
                 f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore a backup"
             ) from None
         except errors.UndefinedFunction as error:
-            self.close()
+            self._hang_up()
             raise _NoFunction(self._said(error)) from None
         except errors.InsufficientPrivilege as error:
-            self.close()
+            self._hang_up()
             raise StoreFailed(
                 f"the user of {self.address.shown} has no right to do that ({self.address.without_secrets(error)}); nothing was "
                 "written; `trails guide postgres-operations` says what readers, writers and the owner may do"
             ) from None
         except (errors.SerializationFailure, errors.DeadlockDetected) as error:
-            self.close()
+            self._hang_up()
             raise Again(self._said(error)) from None
         except (self._driver.OperationalError, self._driver.InterfaceError) as error:
-            self.close()
+            self._hang_up()
             raise Unreachable(self._said(error)) from None
         except self._driver.Error as error:
-            self.close()
+            self._hang_up()
             raise StoreFailed(self._said(error)) from None
         except BaseException:  # an interrupt: nobody knows where the conversation stands
-            self.close()
+            self._hang_up()
             raise
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed:
             given = self._driver.conninfo.conninfo_to_dict(self.address.conninfo)
-            own = {**_KEPT, "application_name": "trails", "options": _SESSION}
+            own = {**_KEPT, "application_name": "trails"}
             options: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
             from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
 
-            self._connection = Connection.connect(self.address.conninfo, autocommit=True, **options)
-            self._connection.add_notice_handler(self._noticed)
+            made = Connection.connect(self.address.conninfo, autocommit=True, prepare_threshold=None, **options)
+            self._connection = made
+            made.add_notice_handler(self._noticed)
+            self._is_pooled = made.execute(statements.WHO_ANSWERS).fetchone() != (made.info.backend_pid,)
+            if not self._is_pooled:
+                made.prepare_threshold = _PREPARED
             if self._is_in_use:
                 self._tell_in_use(self._connection)
         return self._connection

@@ -89,6 +89,10 @@ GRANTED: Final = """SELECT DISTINCT rolname FROM pg_class, aclexplode(relacl) AS
     WHERE pg_class.oid = ANY(CAST(CAST(%s AS text[]) AS regclass[])) AND given.grantee <> relowner ORDER BY rolname"""
 IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
 REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BOUNDED: Final = """SELECT set_config('lock_timeout', '20000', true),
+    set_config('idle_in_transaction_session_timeout', '30000', true)"""
+"""Milliseconds, for this transaction alone: a holder of the row that was stopped is cut off by the server, and nobody waits
+for it for ever. A pooler would give what is set for a connection to whoever gets that next."""
 LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s FOR UPDATE"
 HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"
 _COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
@@ -99,6 +103,8 @@ _NEW_END: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATE
 _FOLLOWS: Final = ", indexed = CASE WHEN indexed = head THEN CAST(%s AS bigint) ELSE indexed END"
 MOVE: Final = f"{_NEW_END} WHERE id = %s"
 MOVE_WITH_SUBJECTS: Final = f"{_NEW_END}{_FOLLOWS} WHERE id = %s"
+_UNTIL: Final = "set_config('lock_timeout', '20000', true) IS NOT NULL"
+"""A condition that always holds: the setting is made as a row is looked at, before it is waited for. So it takes no statement."""
 _ROW: Final = "(CAST(%s AS bigint), %s, CAST(%s AS integer), %s, %s, %s, %s, CAST(%s AS bytea))"
 
 
@@ -107,18 +113,19 @@ def at_once(rows: int, *, indexes: bool) -> bytes:
     """Return the statement that appends so many rows where the log still ends as its writer knows it, and else nothing.
 
     It has one row where it did. Its parameters are the new head, digest and due, if it `indexes` the new head again, the store,
-    the head and digest that are known, then each row, if it `indexes` those of `ADD_SUBJECTS` without the store, and what
-    those who listen are told.
+    the head and digest that are known, then each row, if it `indexes` those of `ADD_SUBJECTS` without the store, and the
+    channel of those who listen and what they are told.
     """
     told = """, told AS (INSERT INTO trails_subjects (store, number, subject, parent)
         SELECT moved.id, made.number, made.subject, made.parent FROM moved CROSS JOIN
         unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS made (number, subject, parent)
         ON CONFLICT DO NOTHING)"""
-    return f"""WITH moved AS ({_NEW_END}{_FOLLOWS if indexes else ""} WHERE id = %s AND head = %s AND digest = %s RETURNING id),
+    return f"""WITH moved AS ({_NEW_END}{_FOLLOWS if indexes else ""} WHERE id = %s AND head = %s AND digest = %s
+        AND {_UNTIL} RETURNING id),
         added AS (INSERT INTO trails_records (store, {_COLUMNS})
         SELECT moved.id, {", ".join(f"row.{each}" for each in _COLUMNS.split(", "))} FROM moved CROSS JOIN
         (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})){told if indexes else ""}
-        SELECT pg_notify('trails', %s) FROM moved""".encode()  # noqa: S608 - constants
+        SELECT pg_notify(%s, %s) FROM moved""".encode()  # noqa: S608 - constants
 
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
@@ -127,10 +134,13 @@ LACKS: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN fa
     ELSE NOT has_table_privilege(CAST(%s AS text), CAST(%s AS text)) END"""
 LACKS_COLUMN: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN false
     ELSE NOT has_column_privilege(CAST(%s AS text), CAST(%s AS text), CAST(%s AS text)) END"""
+WHO_ANSWERS: Final = "SELECT pg_backend_pid()"
+"""Behind a pooler that is not the process that the connection was told of."""
 IN_USE: Final = "SELECT pg_try_advisory_lock_shared(CAST(%s AS bigint))"
 """Held by a connection for as long as it lives: the server lets go of it where a process is killed, which no row could tell."""
-HOLD: Final = "SELECT pg_try_advisory_lock(CAST(%s AS bigint))"
-LET_GO: Final = "SELECT pg_advisory_unlock(CAST(%s AS bigint))"
+HOLD: Final = """SELECT pg_try_advisory_xact_lock(CAST(%s AS bigint)),
+    set_config('idle_in_transaction_session_timeout', '0', true)"""
+"""Held until the end of the transaction, which may be long."""
 ALONE: Final = ("SET LOCAL lock_timeout = 1000", "SELECT pg_advisory_xact_lock(CAST(%s AS bigint))")
 """What waits a moment for all who say so: a process that was just killed is there until the server has seen that."""
 REMOVE: Final = (
@@ -140,7 +150,7 @@ REMOVE: Final = (
 """What takes a store out of the database, under the lock of its row."""
 FORGET_SUBJECTS: Final = "DELETE FROM trails_subjects WHERE store = %s"
 FORGET_ALL: Final = "DELETE FROM trails_readers WHERE store = %s"
-TELL: Final = "SELECT pg_notify('trails', %s)"
+TELL: Final = "SELECT pg_notify(%s, %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
 REWRITE: Final = """UPDATE trails_records SET body = %s, body_digest = %s, rewritten = %s
     WHERE store = %s AND number = %s AND rewritten IS NOT DISTINCT FROM CAST(%s AS bytea)"""
