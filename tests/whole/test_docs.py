@@ -228,6 +228,7 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
         "store discard",
         "store grants",
         "store clone",
+        "store status",
         "hook",
         "mcp",
         "serve",

@@ -91,6 +91,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
                 store.backup restore=store.restore_backup store.dump load=store.load_dump
                 upgrade=store.upgrade_store store.vacuum discard=moving.discard_copy sessions.prune
                 grants=database.print_grants clone=database.clone_store
+                status=database.show_status
             """),
         },
     },

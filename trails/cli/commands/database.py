@@ -1,4 +1,4 @@
-"""Commands for the operation of a store in PostgreSQL: roles and restored copies."""
+"""Commands for the operation of a store in PostgreSQL: roles, figures and restored copies."""
 
 from __future__ import annotations
 
@@ -28,6 +28,20 @@ def print_grants(*, kind: str, role: str, only_this_store: bool) -> None:
 
     made = grants(_address(), kind, role, only_this_store=only_this_store)
     cli.answer(made, made.statements)
+
+
+@cli.command("status")
+def show_status() -> None:
+    """Say how a store in PostgreSQL is doing: lag, queue, size.
+
+    How many commits the log has, which of them this machine's copy and those of other processes lack and for how long, how many
+    transactions wait, how old the newest snapshot of an index on this machine is, and which standbys there are. It changes
+    nothing, and a standby can be asked. What is wrong is what `trails doctor` finds.
+    """
+    from trails.store.postgres import status
+
+    found = status.status_of(_address())
+    cli.answer(found, status.in_words(found), cli.view.print_grid)
 
 
 @cli.command("clone")

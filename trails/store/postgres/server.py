@@ -108,6 +108,37 @@ class Settings(NamedTuple):
     now: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class LogFigures:
+    """Where a log is, and what goes on at its server."""
+
+    commits: int
+    due: int
+    """The commit whose erasure is not ended, 0 if there is none."""
+    erased: int
+    logged: datetime | None
+    """When the last commit was logged."""
+    is_standby: bool
+    replayed_seconds: float | None
+    """Of a standby: the age of the newest transaction that it has. Its lag is at most that."""
+    waiting: int
+    """Transactions that wait for a lock of a store: the queue of commits."""
+    oldest_seconds: float
+    """The age of the oldest transaction of the database, of those that this user may see."""
+    bytes: int
+    """What the records of all stores of the database take, with their indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A standby that streams from a server. A user without `pg_read_all_stats` sees its name only."""
+
+    name: str
+    state: str
+    sync: str
+    lag_seconds: float | None
+
+
 class Server:
     """One connection to the log of one store. Its caller sees to it that one thread uses it at a time."""
 
@@ -341,6 +372,42 @@ class Server:
         with self._asked() as connection:
             found = connection.execute(statements.DIGEST, (self.id, number)).fetchone()
         return None if found is None else bytes(found[0])
+
+    # --- figures
+
+    def figures(self) -> LogFigures:
+        """Return where the log is, and what goes on at the server."""
+        with self._asked() as connection:
+            found = connection.execute(statements.FIGURES, (self.id,)).fetchone()
+        if found is None:
+            raise self._is_gone()
+        commits, due, erased, logged, is_standby, replayed, waiting, oldest, size = found
+        return LogFigures(
+            int(commits),
+            int(due),
+            int(erased),
+            logged,
+            bool(is_standby),
+            None if replayed is None else float(replayed),
+            int(waiting),
+            float(oldest),
+            int(size),
+        )
+
+    def seconds_since(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return for each number how long ago the record that follows on it was logged; without one that is the last."""
+        with self._asked() as connection:
+            asked = (self.id, [number + 1 for number in numbers])
+            found = connection.execute(statements.SECONDS_SINCE, asked).fetchall()
+        return {int(number): float(seconds) for number, seconds in found}
+
+    def standbys(self) -> tuple[Standby, ...]:
+        """Return the standbys that stream from this server."""
+        with self._asked() as connection:
+            found = connection.execute(statements.STANDBYS).fetchall()
+        return tuple(
+            Standby(name, state, sync, None if lag is None else float(lag)) for name, state, sync, lag in found
+        )
 
     # --- writing
 

@@ -162,3 +162,19 @@ DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s"
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"
 RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"
 ERASED: Final = "UPDATE trails_stores SET erased = GREATEST(erased, %s) WHERE id = %s"
+FIGURES: Final = """SELECT head, due, erased,
+    (SELECT logged FROM trails_records WHERE store = trails_stores.id AND number = head),
+    pg_is_in_recovery(),
+    CASE WHEN pg_is_in_recovery() THEN GREATEST(0, EXTRACT(EPOCH FROM now() - pg_last_xact_replay_timestamp())) END,
+    (SELECT count(DISTINCT waits.pid) FROM pg_locks AS waits JOIN pg_locks AS has ON has.pid = waits.pid
+      WHERE NOT waits.granted AND has.locktype = 'relation' AND has.relation = CAST('trails_stores' AS regclass)
+      AND has.database = (SELECT oid FROM pg_database WHERE datname = current_database())),
+    COALESCE((SELECT EXTRACT(EPOCH FROM max(now() - xact_start)) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()), 0),
+    COALESCE((SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(CAST('trails_records' AS regclass))
+      WHERE isleaf), pg_total_relation_size(CAST('trails_records' AS regclass)))
+    FROM trails_stores WHERE id = %s"""
+SECONDS_SINCE: Final = """SELECT number - 1, GREATEST(0, EXTRACT(EPOCH FROM now() - logged)) FROM trails_records
+    WHERE store = %s AND number = ANY(%s)"""
+STANDBYS: Final = """SELECT application_name, COALESCE(state, 'hidden'), COALESCE(sync_state, 'hidden'),
+    EXTRACT(EPOCH FROM replay_lag) FROM pg_stat_replication ORDER BY application_name, pid"""
