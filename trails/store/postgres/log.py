@@ -77,7 +77,7 @@ class PostgresLog(Log):
             return server.patiently(partial(self._log_batch, attempt, index))
         except StoreFailed as error:
             for each in attempt.begin():
-                each.error, each.done = error, True
+                each.error, each.done = server.kept(error), True
             return index.new_batch()
 
     def _log_batch(self, attempt: _Attempt, index: LogIndex) -> Batch:

@@ -10,15 +10,16 @@ import contextlib
 import hashlib
 import os
 import platform
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
-from trails.errors import InvalidInput, StoreFailed
+from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
 from trails.store.log import records
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row
@@ -98,6 +99,25 @@ class Unreachable(StoreFailed):
     """The server is away, or went away while it was asked: what it did last is not known."""
 
 
+class ReadOnlyServer(StoreFailed, StoreReadOnly):
+    """The server takes no writes: it is a standby, or its transactions only read."""
+
+
+class MovingServer(ReadOnlyServer, Unreachable):
+    """It takes none, and the address stands for several servers: another may be asked next."""
+
+
+def kept(error: StoreFailed) -> StoreFailed:
+    """Return an error of a commit, which says that nothing is lost if the server was away."""
+    return type(error)(f"{error.message}; what is pending is kept") if isinstance(error, Unreachable | Again) else error
+
+
+_OF_URL: Final = re.compile(
+    "invalid .*value|invalid port number|invalid connection option|unrecognized configuration parameter|unsupported startup"
+)
+"""What libpq and the server say of a parameter in the URL, rather than of themselves."""
+
+
 class Settings(NamedTuple):
     """What a server says of itself: whether what it acknowledges is on its disk, and its clock."""
 
@@ -156,6 +176,8 @@ class Server:
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._doubts = False
         self._is_in_use = False
+        self._may_move = False
+        """Whether the address names several servers."""
         self._is_pooled = False
         """Whether the connection that was made last goes through a pooler, which gives it to others between transactions."""
         self._holding: dict[str, Server] = {}
@@ -678,6 +700,9 @@ class Server:
         except (errors.SerializationFailure, errors.DeadlockDetected) as error:
             self._hang_up()
             raise Again(self._said(error)) from None
+        except errors.ReadOnlySqlTransaction:
+            self._hang_up()
+            raise self._takes_no_writes() from None
         except (self._driver.OperationalError, self._driver.InterfaceError) as error:
             self._hang_up()
             raise Unreachable(self._said(error)) from None
@@ -690,12 +715,18 @@ class Server:
 
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed:
-            given = self._driver.conninfo.conninfo_to_dict(self.address.conninfo)
+            given = self._given()
+            self._may_move = "," in f"{given.get('host', '')}"
             own = {**_KEPT, "application_name": "trails"}
             options: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
             from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
 
-            made = Connection.connect(self.address.conninfo, autocommit=True, prepare_threshold=None, **options)
+            try:
+                made = Connection.connect(self.address.conninfo, autocommit=True, prepare_threshold=None, **options)
+            except self._driver.Error as error:
+                if isinstance(error, self._driver.ProgrammingError) or _OF_URL.search(f"{error}"):
+                    raise self._wrong_url(error) from None
+                raise
             self._connection = made
             made.add_notice_handler(self._noticed)
             self._is_pooled = made.execute(statements.WHO_ANSWERS).fetchone() != (made.info.backend_pid,)
@@ -705,12 +736,39 @@ class Server:
                 self._tell_in_use(self._connection)
         return self._connection
 
+    def _given(self) -> Mapping[str, Any]:
+        """Return the parameters of the URL by libpq's names; raise `InvalidInput` for one that libpq does not know."""
+        try:
+            return self._driver.conninfo.conninfo_to_dict(self.address.conninfo)  # type: ignore[no-any-return] # a module of its own
+        except self._driver.ProgrammingError as error:
+            raise self._wrong_url(error) from None
+
+    def _wrong_url(self, error: Exception) -> InvalidInput:
+        said = self.address.without_secrets(error)
+        return InvalidInput(
+            f"the URL of {self.address.shown} has a parameter that cannot be used ({said}); correct it: besides `store` and "
+            "`direct`, the parameters are those of libpq"
+        )
+
+    def _takes_no_writes(self) -> StoreFailed:
+        """Return the error for a server that refused to write: it is a standby, or this user's transactions only read."""
+        is_standby = False
+        with contextlib.suppress(StoreFailed), self._asked() as connection:
+            is_standby = connection.execute(statements.IS_STANDBY).fetchone() == (True,)
+        what, remedy = (
+            ("is a standby", "name the primary in the URL, or all hosts and target_session_attrs=read-write")
+            if is_standby
+            else ("lets this user only read (default_transaction_read_only is on)", "let its owner set that off")
+        )
+        said = f"the server of {self.address.shown} {what}: nothing was written; {remedy}, or open the store with read_only=True"
+        return MovingServer(said) if self._may_move or self._is_pooled else ReadOnlyServer(said)
+
     def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
         self._doubts = self._doubts or notice.severity_nonlocalized == "WARNING"
 
     def _said(self, error: Exception) -> str:
         said = self.address.without_secrets(error)
-        return f"the server of {self.address.shown} cannot be used ({said}); what is pending is kept, try again"
+        return f"the server of {self.address.shown} cannot be used ({said}); try again"
 
     def _of_row(self, found: tuple[Any, ...] | None) -> Head:
         if found is None:

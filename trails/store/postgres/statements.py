@@ -88,6 +88,7 @@ GRANTED: Final = """SELECT DISTINCT rolname FROM pg_class, aclexplode(relacl) AS
     JOIN pg_roles ON pg_roles.oid = given.grantee
     WHERE pg_class.oid = ANY(CAST(CAST(%s AS text[]) AS regclass[])) AND given.grantee <> relowner ORDER BY rolname"""
 IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
+IS_STANDBY: Final = "SELECT pg_is_in_recovery()"
 REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BOUNDED: Final = """SELECT set_config('lock_timeout', '20000', true),
     set_config('idle_in_transaction_session_timeout', '30000', true)"""

@@ -343,7 +343,10 @@ class ThinStore(EngineReader):
             self._refuse_closed()
             self._have(self._keys_of(change))
             attempts: list[int] = []
-            server.patiently(lambda: self._log(waiting, commit_id, attempts))
+            try:
+                server.patiently(lambda: self._log(waiting, commit_id, attempts))
+            except StoreFailed as error:
+                raise server.kept(error) from None
             if waiting.error is not None:
                 raise waiting.error
             return waiting.outcome or Committed(False, self._number, self._reached.link)
