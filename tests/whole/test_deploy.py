@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import trails
+from tests.support.clusters import Cluster
+from tests.support.commands import invoke, ok, ok_json
 
 DEPLOY = Path(trails.__file__).parent / "guide" / "deploy"
 PROGRAM = "/opt/trails/bin/trails"
@@ -19,10 +25,10 @@ def text_of(name: str) -> str:
     return (DEPLOY / name).read_text("utf-8")
 
 
-def script_of(name: str) -> str:
-    """Return what a shell gets to run the mirror: the last quoted line with the program, its dollars as the shell sees them."""
-    found = re.findall(rf"'([^'\n]*{PROGRAM} mirror[^'\n]*)'", text_of(name))
-    return str(found[-1]).replace("$$", "$")
+def script_of(name: str, command: str = f"{PROGRAM} mirror") -> str:
+    """Return what a shell gets to run a command: the last quoted line with it, its dollars and percents as the shell has them."""
+    found = re.findall(rf"'([^'\n]*{command}[^'\n]*)'", text_of(name))
+    return str(found[-1]).replace("$$", "$").replace("%%", "%")
 
 
 def test_every_image_is_pinned_to_a_version() -> None:
@@ -45,7 +51,7 @@ def test_no_file_holds_a_password() -> None:
 def test_the_compose_file_is_yaml_whose_services_have_what_they_name() -> None:
     yaml = pytest.importorskip("yaml", reason="no reader of YAML is installed")
     found = yaml.safe_load(text_of("compose.yaml"))
-    assert set(found["services"]) == {"db", "trails", "mirror"}
+    assert set(found["services"]) == {"db", "trails", "serve", "mirror"}
     for service in found["services"].values():
         assert set(service["secrets"]) <= set(found["secrets"])
         assert {each.partition(":")[0] for each in service["volumes"]} <= set(found["volumes"])
@@ -70,10 +76,118 @@ def test_a_mirror_is_started_with_the_password_in_its_environment_alone(name: st
     assert ran.stdout.splitlines() == ["it's $5 & more", "mirror", "--follow", store, "http://sparql:7878"]
 
 
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+UNITS = sorted(file.name for file in DEPLOY.glob("trails-*"))
+
+
+def test_there_is_a_unit_for_each_thing_that_runs() -> None:
+    assert UNITS == ["trails-backup.service", "trails-backup.timer", "trails-mirror.service", "trails-serve.service"]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_is_one_that_systemd_takes(name: str, tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed")
-    unit = tmp_path / "trails-mirror.service"
-    unit.write_text(text_of(unit.name))
-    ran = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
-    assert [line for line in ran.stderr.splitlines() if unit.name in line] == []
+    for each in UNITS:
+        (tmp_path / each).write_text(text_of(each))
+    command = ["systemd-analyze", "verify", str(tmp_path / name)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert [line for line in ran.stderr.splitlines() if "trails" in line] == []
+
+
+# --- the same commands, started by hand
+
+
+@pytest.fixture
+def place(cluster: Cluster, url: str) -> Iterator[str]:
+    """The URL of a store as the role `trails_serve` opens it, which was granted as the files say."""
+    with trails.open(url, create=True) as store:
+        session = store.create(id="plan", principal="alice")
+        session.append("user", "Plan a trip")
+        session.persist()
+    granted = ok(invoke("store", "grants", "redactor", "trails_serve", store=url))
+    psql = [f"{cluster.programs}/psql", "-qX", "-v", "ON_ERROR_STOP=1", "-h", str(cluster.folder), "-U", "postgres"]
+    subprocess.run(psql, input=granted, text=True, check=True, capture_output=True)
+    yield url.replace("user=postgres", "user=trails_serve")
+    subprocess.run([*psql, "-c", "DROP OWNED BY trails_serve", "-c", "DROP ROLE trails_serve"], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "secret", "more"),
+    [
+        ("compose.yaml", "/run/secrets/serve", {"--host 0.0.0.0": "--host 127.0.0.1"}),
+        ("trails-serve.service", "$CREDENTIALS_DIRECTORY/db", {}),
+    ],
+)
+def test_the_server_that_a_file_starts_answers_and_stops(
+    name: str, secret: str, more: dict[str, str], place: str, tmp_path: Path
+) -> None:
+    httpx = pytest.importorskip("httpx")
+    tokens = tmp_path / "tokens.json"
+    token = ok_json(invoke("token", "make", "laptop", "--principal", "alice", "--tokens", tokens, "--json"))["token"]
+    (tmp_path / "db").write_text("secret\n")
+    script = script_of(name, f"{PROGRAM} serve")
+    own = {
+        PROGRAM: f"{sys.executable} -m trails",
+        secret: str(tmp_path / "db"),
+        "/var/lib/trails/tokens.json": str(tokens),
+    }
+    for there, here in (own | more).items():
+        assert there in script
+        script = script.replace(there, here)
+    environment = {**os.environ, "TRAILS_STORE": place, "TRAILS_HOST": "trails.example.org"}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"{script} --port 0"], env=environment, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert running.stderr is not None
+            said = next(line for line in running.stderr if "serving" in line)
+            address = re.findall(r" at (http://\S+)", said)[0].rstrip("/")
+            assert httpx.get(f"{address}/health").json() == {"status": "ok"}
+            sent = {"Host": "trails.example.org"}
+            assert httpx.get(f"{address}/api/sessions/plan", headers=sent).status_code == 401
+            sent["Authorization"] = f"Bearer {token}"
+            found = httpx.get(f"{address}/api/sessions/plan", headers=sent)
+            assert (found.status_code, found.json()["length"]) == (200, 1)
+            running.terminate()
+            assert running.wait(60) == 0
+        finally:
+            running.kill()
+
+
+def test_the_dump_of_the_unit_is_one_that_can_be_restored(
+    cluster: Cluster, place: str, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "db").write_text("secret\n")
+    database = url.rpartition("&store=")[0]
+    environment = {**os.environ, "STATE_DIRECTORY": str(tmp_path), "CREDENTIALS_DIRECTORY": str(tmp_path)}
+    environment |= {"TRAILS_DATABASE": database, "PATH": f"{cluster.programs}:{os.environ['PATH']}"}
+    script = script_of("trails-backup.service", "pg_dump")
+    subprocess.run(["/bin/sh", "-c", script], env=environment, check=True)
+    (dump,) = tmp_path.glob("*.dump")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d{6}\.dump", dump.name)
+    tool = ["-h", str(cluster.folder), "-U", "postgres"]
+    subprocess.run([f"{cluster.programs}/createdb", *tool, "restored"], check=True)
+    try:
+        subprocess.run(
+            [f"{cluster.programs}/pg_restore", *tool, "-d", "restored", "--exit-on-error", str(dump)], check=True
+        )
+        restored = url.replace("///postgres?", "///restored?")
+        ok(invoke("store", "clone", store=restored))
+        with trails.open(restored) as store:
+            assert [turn.text for turn in store.load("plan")] == ["Plan a trip"]
+            assert store.verify().ok
+    finally:
+        subprocess.run([f"{cluster.programs}/dropdb", "--force", *tool, "restored"], check=True)
+
+
+def test_old_dumps_are_removed_and_others_stay(tmp_path: Path) -> None:
+    for name, days in (("old.dump", 20), ("new.dump", 13), ("old.txt", 20)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - days * 86_400,) * 2)
+    subprocess.run(
+        ["/bin/sh", "-c", script_of("trails-backup.service", "exec find")],
+        env={**os.environ, "STATE_DIRECTORY": str(tmp_path)},
+        check=True,
+    )
+    assert {file.name for file in tmp_path.iterdir()} == {"new.dump", "old.txt"}
