@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from trails.store import EmbeddedStore, QuadStore
 from trails.store.postgres.log import PostgresLog
@@ -113,6 +115,18 @@ def remove(cluster: Cluster) -> None:
     with suppress(subprocess.CalledProcessError):  # it was stopped by its test
         cluster.stop("immediate")
     shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@contextmanager
+def database(cluster: Cluster) -> Iterator[str]:
+    """Make a further database in a cluster, give its name, and drop it in the end."""
+    name = f"d{uuid4().hex}"
+    tool = ["-h", str(cluster.folder), "-U", _USER]
+    _run([f"{cluster.programs}/createdb", *tool, name])
+    try:
+        yield name
+    finally:
+        _run([f"{cluster.programs}/dropdb", "--force", *tool, name])
 
 
 def log_of(store: QuadStore) -> PostgresLog:

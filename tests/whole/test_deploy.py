@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import trails
+from tests.support import clusters
 from tests.support.clusters import Cluster
 from tests.support.commands import invoke, ok, ok_json
 
@@ -166,19 +167,14 @@ def test_the_dump_of_the_unit_is_one_that_can_be_restored(
     subprocess.run(["/bin/sh", "-c", script], env=environment, check=True)
     (dump,) = tmp_path.glob("*.dump")
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d{6}\.dump", dump.name)
-    tool = ["-h", str(cluster.folder), "-U", "postgres"]
-    subprocess.run([f"{cluster.programs}/createdb", *tool, "restored"], check=True)
-    try:
-        subprocess.run(
-            [f"{cluster.programs}/pg_restore", *tool, "-d", "restored", "--exit-on-error", str(dump)], check=True
-        )
-        restored = url.replace("///postgres?", "///restored?")
+    with clusters.database(cluster) as name:
+        restoring = [f"{cluster.programs}/pg_restore", "-h", str(cluster.folder), "-U", "postgres", "-d", name]
+        subprocess.run([*restoring, "--exit-on-error", str(dump)], check=True)
+        restored = url.replace("///postgres?", f"///{name}?")
         ok(invoke("store", "clone", store=restored))
         with trails.open(restored) as store:
             assert [turn.text for turn in store.load("plan")] == ["Plan a trip"]
             assert store.verify().ok
-    finally:
-        subprocess.run([f"{cluster.programs}/dropdb", "--force", *tool, "restored"], check=True)
 
 
 def test_old_dumps_are_removed_and_others_stay(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     assert set(fences[::2]) <= {
         "python",
         "console",
-        *({"graph": ["trig"], "mcp": ["json", "toml"]}.get(page, [])),
+        *({"graph": ["trig"], "postgres-operations": ["sql"], "mcp": ["json", "toml"]}.get(page, [])),
     }
     assert set(fences[1::2]) == {""}
     for block in blocks(GUIDE[page], "console"):

@@ -7,13 +7,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
 
 import trails
+from tests.support import clusters
 from tests.support.clusters import Cluster, log_of
 from tests.support.commands import invoke, ok_json
 from trails import StoreFailed
@@ -27,15 +26,12 @@ def restored(cluster: Cluster, url: str) -> Iterator[str]:
         session = store.create(id="plan")
         session.append("user", "Plan a trip")
         session.persist()
-    name = f"restored_{uuid4().hex}"
     tool = ["-h", str(cluster.folder), "-U", "postgres"]
     dump = subprocess.run([f"{cluster.programs}/pg_dump", *tool, "postgres"], capture_output=True, check=True)
-    with psycopg.connect(url.rpartition("&store=")[0], autocommit=True) as owner:
-        owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    with clusters.database(cluster) as name:
         psql = [f"{cluster.programs}/psql", "-qX", "-v", "ON_ERROR_STOP=1", *tool, name]
         subprocess.run(psql, input=dump.stdout, check=True, capture_output=True)
         yield url.replace(":///postgres?", f":///{name}?")
-        owner.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def append(place: str, text: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster
+from tests.support.commands import invoke, ok, ok_json
 from trails import InvalidInput, StoreFailed
 from trails.store.postgres import connection, server
 
@@ -168,3 +169,33 @@ def test_a_standby_is_read_by_who_opens_it_to_read(pair: tuple[Cluster, Cluster]
             store.create(id="later").persist()
             _until(lambda: view.refresh() or "later" in view)
             assert view.verify().ok
+
+
+@pytest.mark.slow
+def test_an_auditor_verifies_on_a_standby_and_each_server_tells_how_far_the_standby_is(
+    pair: tuple[Cluster, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, standby = pair
+    with trails.open(primary.url("team"), create=True) as store:
+        store.create(id="plan").persist()
+        granted = ok(invoke("store", "grants", "auditor", "trails_auditor", store=primary.url("team")))
+        with psycopg.connect(f"host={primary.folder} user=postgres dbname=postgres", autocommit=True) as owner:
+            owner.execute(granted.encode())
+        primary.wait_for_standby(synchronous=False)
+        _caught_up(primary)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "auditor"))
+        there = standby.url("team").replace("user=postgres", "user=trails_auditor")
+        with trails.open(there, read_only=True) as view:
+            assert "plan" in view
+            assert view.verify().ok
+            store.create(id="later").persist()
+            _caught_up(primary)
+            found = ok_json(invoke("store", "status", "--json", store=there))
+            assert (found["log"]["is_standby"], found["log"]["commits"], found["here"]["lag_commits"]) == (True, 2, 1)
+            assert 0 <= found["log"]["replayed_seconds"] < 60
+            assert view.refresh()
+            assert ok_json(invoke("store", "status", "--json", store=there))["here"]["lag_commits"] == 0
+        (told,) = ok_json(invoke("store", "status", "--json", store=primary.url("team")))["standbys"]
+        assert (told["state"], told["sync"]) == ("streaming", "async")
+        assert "is a standby" not in ok(invoke("store", "status", store=primary.url("team")))
+        assert "a standby, which only reads" in ok(invoke("store", "status", store=there))
