@@ -120,7 +120,11 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     assert set(fences[::2]) <= {
         "python",
         "console",
-        *({"graph": ["trig"], "postgres-operations": ["sql"], "mcp": ["json", "toml"]}.get(page, [])),
+        *(
+            {"graph": ["trig"], "postgres": ["ini"], "postgres-operations": ["sql"], "mcp": ["json", "toml"]}.get(
+                page, []
+            )
+        ),
     }
     assert set(fences[1::2]) == {""}
     for block in blocks(GUIDE[page], "console"):
