@@ -109,6 +109,26 @@ def test_a_redactor_redacts_deletes_and_vacuums_and_nothing_is_left(
         assert store.verify().ok
 
 
+def test_a_redactor_takes_out_the_snapshots_that_earlier_versions_kept(
+    cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]
+) -> None:
+    fill(url, "the secret is 4711")
+    as_owner.execute("CREATE TABLE trails_snapshots (store text, part bytea)")
+    try:
+        as_owner.execute("INSERT INTO trails_snapshots SELECT id, '4711' FROM trails_stores")
+        others = count(as_owner, "trails_snapshots") - 1
+        with trails.open(grant(cluster, url, "redactor", "trails_redactor")) as store:
+            store.redact("plan", 0)
+        assert count(as_owner, "trails_snapshots") == others
+    finally:
+        as_owner.execute("DROP TABLE trails_snapshots")
+
+
+def count(connection: psycopg.Connection[Any], table: str) -> int:
+    (number,) = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone() or (0,)
+    return int(number)
+
+
 SPOILING = {
     "rewrites a record": "UPDATE trails_records SET body = ''",
     "rewrites what a record says": "UPDATE trails_records SET leaves = ''",
@@ -199,6 +219,15 @@ def test_a_tenant_works_in_its_own_store(tenants: tuple[str, str], as_role: dict
             assert store.verify().ok
 
 
+def test_a_tenant_works_thin_in_its_own_store(tenants: tuple[str, str]) -> None:
+    for place, first in zip(tenants, ("Plan a trip", "Plan a heist"), strict=True):
+        with trails.open(place, thin=True) as worker:
+            session = worker.load("plan")
+            session.append("user", "By train")
+            assert session.persist() == 1
+            assert [turn.text for turn in worker.load("plan")] == [first, "By train"]
+
+
 def test_a_tenant_sees_neither_the_sessions_nor_the_name_of_another(
     tenants: tuple[str, str], cluster: Cluster, url: str
 ) -> None:
@@ -207,7 +236,7 @@ def test_a_tenant_sees_neither_the_sessions_nor_the_name_of_another(
         trails.open(two.replace("trails_two", "trails_one"))
     with psycopg.connect(one.rpartition("&store=")[0]) as connection:
         assert connection.execute("SELECT name FROM trails_stores").fetchall() == [(url.rpartition("=")[2],)]
-        for table in ("trails_records", "trails_readers"):
+        for table in ("trails_records", "trails_readers", "trails_subjects"):
             assert connection.execute(
                 sql.SQL("SELECT count(DISTINCT store) FROM {}").format(sql.Identifier(table))
             ).fetchone() == (1,)

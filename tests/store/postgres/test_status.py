@@ -18,7 +18,7 @@ from tests.support.commands import invoke, ok, ok_json
 from tests.support.served import served
 from trails import StoreFailed
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import status
+from trails.store.postgres import status, upkeep
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -158,3 +158,15 @@ def test_a_server_whose_database_is_away_says_so_and_gives_its_other_figures(clu
 def test_a_database_that_is_away_has_no_status(url: str) -> None:
     with pytest.raises(StoreFailed):
         status.status_of(url.replace("host=", "host=/nowhere"))
+
+
+def test_doctor_tells_the_lag_and_a_transaction_that_does_not_end(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = {each.name: each for each in upkeep.look(behind)}
+    assert "this machine lacks 3 commits" in checks["copy"].message
+    assert checks["queue"].ok
+    monkeypatch.setattr(upkeep, "_LONGEST", 0.0)
+    with psycopg.connect(behind.rpartition("&store=")[0]) as held:
+        held.execute("SELECT 1")
+        checks = {each.name: each for each in upkeep.look(behind)}
+    assert not checks["queue"].ok
+    assert "pg_stat_activity" in checks["queue"].remedy

@@ -17,9 +17,9 @@ class Right(NamedTuple):
 
 
 COLUMNS: Final = {"trails_stores": "id"} | dict.fromkeys(
-    ("trails_records", "trails_subjects", "trails_readers"), "store"
+    ("trails_records", "trails_subjects", "trails_readers", "trails_snapshots"), "store"
 )
-"""The tables, and the column of each that says of which store a row is."""
+"""The tables, and the column of each that says of which store a row is. Only earlier versions keep snapshots there."""
 READING: Final = tuple(Right("SELECT", table) for table in ("trails_stores", "trails_records"))
 APPENDING: Final = (
     Right("INSERT", "trails_records"),
@@ -38,12 +38,13 @@ ERASING: Final = (
 """What redaction, deletion and a vacuum need beside `APPENDING`."""
 REMOVING: Final = (Right("DELETE", "trails_records"), Right("DELETE", "trails_stores"))
 """What only the owner has."""
+_DROPPING: Final = tuple(Right(each, "trails_snapshots") for each in ("SELECT", "DELETE"))
 _SEEING: Final = (*READING, Right("SELECT", "trails_subjects"))
 KINDS: Final = {
     "reader": (*_SEEING, *REGISTERING),
     "auditor": (*_SEEING, Right("SELECT", "trails_readers")),
     "writer": (*_SEEING, *REGISTERING, *APPENDING, INDEXING[0], INDEXING[2]),
-    "redactor": (*_SEEING, *REGISTERING, *APPENDING, *INDEXING, *ERASING),
+    "redactor": (*_SEEING, *REGISTERING, *APPENDING, *INDEXING, *ERASING, *_DROPPING),
     "owner": (),
 }
 """What each kind of role is granted. An owner has the tables."""

@@ -15,7 +15,7 @@ from trails.store.log import sqlite
 from trails.store.log.sqlite import SqliteHome
 from trails.store.postgres import address
 from trails.store.postgres.log import folder_of
-from trails.store.postgres.server import LogFigures, Server, Standby
+from trails.store.postgres.server import LogFigures, Reader, Server, Standby
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ def status_of(location: str) -> Status:
         figures = log.figures()
         folder = folder_of(log.identity)
         number = _number_in(folder)
-        readers = log.readers() or []
+        readers: list[Reader] = []
+        with suppress(StoreFailed):  # a user who may read the store alone
+            readers = log.readers() or []
         behind = log.seconds_since({number or 0, *(each.number for each in readers)})
         copies = tuple(
             Copy(each.process, each.number, *_lag(figures, each.number, behind), is_open=not each.is_closed)

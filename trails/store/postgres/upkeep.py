@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from typing import Any, Final
 from trails.errors import InvalidInput, TrailsError
 from trails.store.doctor import Check
 from trails.store.log.sqlite import Head
-from trails.store.postgres import address, roles, server, statements
+from trails.store.postgres import address, roles, server, statements, status
 from trails.store.postgres.log import folder_of, say_what_records_are_about
 from trails.store.postgres.roles import APPENDING, ERASING, READING, REGISTERING, REMOVING, Grants, Right
 from trails.store.postgres.server import Server, Settings
@@ -66,6 +66,8 @@ _APART: Final = timedelta(seconds=5)
 """How far two clocks may be apart."""
 _FREE: Final = 500 << 20
 """Bytes that the cache should have left."""
+_LONGEST: Final = 600.0
+"""Seconds that a transaction may take."""
 _LONGEST_NAME: Final = 63
 """Bytes of a name in PostgreSQL."""
 
@@ -95,6 +97,7 @@ def look(location: str) -> list[Check]:
             _registering(lacking) or _readers(log, head),
             _sessions(log),
             _cache(log.identity),
+            *_progress(location),
         ]
     finally:
         log.close()
@@ -154,6 +157,16 @@ def _sessions(log: Server) -> Check:
         told = f"{number - indexed:,} commits are not indexed by session, so that thin=True does not open the store"
         return Check("sessions", False, told, "`trails store upgrade`, as the owner, ends that")
     return Check("sessions", True, "all commits are indexed by session")
+
+
+def _progress(location: str) -> Iterator[Check]:
+    """Look at how far this machine is, and at who waits: figures are no fault, but a transaction that does not end is one."""
+    found = status.status_of(location)
+    words = status.in_words(found)
+    yield Check("copy", True, f"this machine {words['this machine']}; its newest snapshot: {words['snapshot']}")
+    is_old = found.log.oldest_seconds > _LONGEST
+    remedy = "it keeps VACUUM from freeing space: find it in pg_stat_activity, ordered by xact_start, and end it"
+    yield Check("queue", not is_old, words["waiting"], remedy if is_old else "")
 
 
 def _cache(identity: str) -> Check:
