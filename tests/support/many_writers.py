@@ -18,12 +18,12 @@ _SESSIONS = ("a", "b", "c", "d")
 _WRITER = """
 import sys, time
 import trails
-url, name, sessions = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
+url, name, sessions, options = sys.argv[1], sys.argv[2], sys.argv[3].split(","), eval(sys.argv[4])
 
 def opened():
     while True:
         try:
-            return trails.open(url)
+            return trails.open(url, **options)
         except trails.StoreFailed:  # the server is away
             time.sleep(0.2)
 
@@ -54,14 +54,16 @@ while True:
 class Writers:
     """Eight processes that write until they are ended; what they say is written counts as acknowledged."""
 
-    def __init__(self, url: str, sessions: str, folder: Path) -> None:
-        self.url, self.sessions, self.folder, self.begun = url, sessions, folder, 0
+    def __init__(self, url: str, sessions: str, folder: Path, thin: int = 0) -> None:
+        """Of any eight that are begun one after the other, so many are thin."""
+        self.url, self.sessions, self.folder, self.thin, self.begun = url, sessions, folder, thin, 0
         self.running = [self.start() for _ in range(8)]
 
     def start(self) -> subprocess.Popen[bytes]:
         self.begun += 1
         name = f"w{self.begun}"
-        command = [sys.executable, "-c", _WRITER, self.url, name, self.sessions]
+        options = {"thin": True} if self.begun % 8 < self.thin else {}
+        command = [sys.executable, "-c", _WRITER, self.url, name, self.sessions, repr(options)]
         with (self.folder / f"{name}.out").open("wb") as said, (self.folder / f"{name}.err").open("wb") as failed:
             return subprocess.Popen(command, stdout=said, stderr=failed)
 
@@ -94,6 +96,7 @@ def write_and_kill(
     *,
     restart: Callable[[], None] = print,
     served: bool = False,
+    thin: int = 0,
 ) -> None:
     """Have processes write until so many turns are acknowledged, and hold against it what is there then.
 
@@ -106,7 +109,7 @@ def write_and_kill(
     chance = random.Random(13)
     marks = sorted(chance.sample(range(turns // 10, turns), kills + restarts))
     restarting = set(chance.sample(marks, restarts))
-    writers = Writers(url, ",".join(_SESSIONS), folder)
+    writers = Writers(url, ",".join(_SESSIONS), folder, thin)
     pause = threading.Event()
     try:
         while (done := len(writers.acknowledged)) < turns:

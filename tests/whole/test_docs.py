@@ -58,7 +58,7 @@ def sample() -> Path:
 SERVER = "postgresql://localhost/agents?store=team"
 MIRROR = "http://localhost:7878"
 REMOTE = "http://localhost:8420/"
-RUN_WITH_SERVERS = {"postgres", "postgres-operations", "mirrors", "remote"}
+RUN_WITH_SERVERS = {"postgres", "postgres-operations", "mirrors", "remote", "errors/needs-whole-store"}
 
 
 @pytest.fixture

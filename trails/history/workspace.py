@@ -134,6 +134,8 @@ class Workspace(Handle):
         It costs a trip to the server for a store in PostgreSQL, and nothing for others and for a store that is only read. It
         waits for a server that is away, as a commit does.
         """
+        if isinstance(self.store, ThinStore):
+            self.store.expire()
         if isinstance(self.store, EmbeddedStore) and self.store.commits.is_remote and not self.read_only:
             self.store.sync(is_patient=True)
             self.rows.refresh()

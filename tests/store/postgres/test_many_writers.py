@@ -1,4 +1,7 @@
-"""Eight processes write one store while processes are killed and the server is restarted: nothing is lost, nothing doubled."""
+"""Eight processes write one store while processes are killed and the server is restarted: nothing is lost, nothing doubled.
+
+Some of them, or all, are thin.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ _FIGURES = {"quick": (160, 4, 1), "all": (2_000, 12, 2), "long": (50_000, 50, 5)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("thin", [0, 4, 8])
 def test_nothing_is_lost_or_doubled_and_every_index_is_the_log(
-    cluster: Cluster, url: str, tmp_path: Path, size: Size
+    cluster: Cluster, url: str, tmp_path: Path, size: Size, thin: int
 ) -> None:
     (tmp_path / "said").mkdir()
-    write_and_kill(url, tmp_path / "said", *_FIGURES[size], restart=cluster.restart)
+    write_and_kill(url, tmp_path / "said", *_FIGURES[size], restart=cluster.restart, thin=thin)

@@ -12,7 +12,7 @@ from pyoxigraph import Quad
 
 import trails
 from tests.support.clusters import Cluster, log_of
-from trails import HeadConflict, InvalidInput, NeedsWholeStore, Repository, SessionNotFound, StoreFailed
+from trails import HeadConflict, InvalidInput, NeedsWholeStore, Repository, Session, SessionNotFound, StoreFailed
 from trails.store.postgres import upkeep
 from trails.store.postgres.thin import ThinStore
 
@@ -43,6 +43,11 @@ def _statements(store: Repository, work: Callable[[], object]) -> int:
     return store.store.trips - before
 
 
+def _append(session: Session, text: str) -> None:
+    session.append("user", text)
+    assert session.persist() == 1
+
+
 def _held(store: Repository) -> list[Quad]:
     assert isinstance(store.store, ThinStore)
     return store.store.held()
@@ -52,13 +57,10 @@ def test_a_thin_process_appends_to_a_session_that_it_has_never_seen_with_two_sta
     url: str, whole: Repository
 ) -> None:
     with trails.open(url, thin=True) as thin:
-
-        def append() -> None:
-            plan = thin.load("plan")
-            plan.append("user", "e of plan")
-            assert plan.persist() == 1
-
-        assert _statements(thin, append) == 2
+        assert _statements(thin, lambda: _append(thin.load("plan"), "e of plan")) == 2
+        assert _statements(thin, lambda: _append(thin.session("other-1"), "e of other-1")) == 2
+        assert isinstance(thin.store, ThinStore)
+        assert thin.store.trips == 6, "two at opening"
         assert thin.store.folder is None
     whole.sync()
     assert [turn.content for turn in whole.load("plan")] == [f"{text} of plan" for text in "abcde"]

@@ -219,7 +219,7 @@ def lines_of(part: bytes) -> tuple[str, ...]:
 
 
 def lines_packed(body: bytes) -> tuple[str, ...]:
-    """Return the lines of the leaves in a packed body; of a large one, only its beginning is unpacked.
+    """Return the lines of the leaves in a packed body; of a large one, only its beginning is unpacked, and need be given.
 
     Raises `ValueError` for what Trails never writes.
     """
@@ -230,6 +230,8 @@ def lines_packed(body: bytes) -> tuple[str, ...]:
         wanted = _PARTS.size + size
         if len(payload) < wanted:
             payload += unpacking.decompress(unpacking.unconsumed_tail, wanted - len(payload))
+        if len(payload) < wanted:
+            raise zlib.error("it is cut short")
     except (zlib.error, struct.error, TypeError) as error:
         raise ValueError(f"its body cannot be unpacked: {error}") from error
     return lines_of(payload[_PARTS.size : wanted])

@@ -212,7 +212,7 @@ class Server:
         try:
             with self._asked() as connection:
                 found = connection.execute(statements.FIND, (self.address.name,)).fetchone()
-        except _NoTable:
+        except NoTable:
             raise InvalidInput(missing) from None
         if found is None:
             raise InvalidInput(f"{missing}{self._hidden()}")
@@ -441,11 +441,15 @@ class Server:
         """
         with self._asked() as connection:
             with connection.pipeline():
-                connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-                connection.execute(statements.BOUNDED)
-                head = connection.execute(statements.LOCK, (self.id,))
+                head = self._begin(connection)
                 tail = connection.execute(statements.TAIL, (self.id, after, most))
             return self._of_row(head.fetchone()), _rows(tail.fetchall())
+
+    def _begin(self, connection: psycopg.Connection[tuple[Any, ...]]) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Begin a transaction that holds the store's row; return what gives the end of the log."""
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        connection.execute(statements.BOUNDED)
+        return connection.execute(statements.LOCK, (self.id,))
 
     def let_go(self) -> None:
         """End a transaction in which nothing was written."""
@@ -643,7 +647,7 @@ class Server:
         try:
             with self._asked() as connection:
                 found = connection.execute(statements.READERS, (self.id, FORGOTTEN)).fetchall()
-        except _NoTable:
+        except NoTable:
             return None
         return [Reader(*row) for row in found]
 
@@ -685,7 +689,7 @@ class Server:
             yield self._connected()
         except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
             self._hang_up()
-            raise _NoTable(
+            raise NoTable(
                 f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore a backup"
             ) from None
         except errors.UndefinedFunction as error:
@@ -779,7 +783,7 @@ class Server:
         return StoreFailed(f"the store {self.address.shown} was taken out of its database; restore it from a backup")
 
 
-class _NoTable(StoreFailed):
+class NoTable(StoreFailed):
     """The tables are not there."""
 
 

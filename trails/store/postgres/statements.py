@@ -24,6 +24,7 @@ MAKE_SUBJECTS: Final = (
     """CREATE TABLE IF NOT EXISTS trails_subjects (
          store text NOT NULL, subject bigint NOT NULL, number bigint NOT NULL, parent bigint,
          PRIMARY KEY (store, subject, number))""",
+    "CREATE INDEX IF NOT EXISTS trails_subjects_parent ON trails_subjects (store, subject, parent) WHERE parent IS NOT NULL",
 )
 """By the key of a session, in which records something is said of it. It is whole up to the store's `indexed`: a writer that
 does not fill it leaves that behind its head."""
@@ -41,22 +42,23 @@ TAKE: Final = """WITH RECURSIVE wanted (subject, after) AS (
       SELECT asked.subject, asked.after FROM unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS asked (subject, after)
       UNION
       SELECT about.parent, CAST(0 AS bigint) FROM wanted JOIN trails_subjects AS about
-        ON about.store = %s AND about.subject = wanted.subject
-        WHERE wanted.after = 0 AND about.parent IS NOT NULL AND about.parent <> ALL(CAST(%s AS bigint[]))),
-    log AS (SELECT id, head, digest, erased, due, indexed FROM trails_stores WHERE id = %s),
-    numbers AS (
-      SELECT about.number FROM wanted JOIN trails_subjects AS about
-        ON about.store = %s AND about.subject = wanted.subject AND about.number > wanted.after
-      UNION SELECT head FROM log)
-    SELECT log.head, log.digest, log.erased, log.due, log.indexed,
-      CASE WHEN record.number = log.head THEN (SELECT array_agg(DISTINCT subject) FROM wanted) END, before.digest,
-      record.number, record.commit_id, record.flags, record.leaves, record.body, record.body_digest, record.digest,
-      record.rewritten
-    FROM log LEFT JOIN (numbers JOIN trails_records AS record ON record.store = %s AND record.number = numbers.number
-      LEFT JOIN trails_records AS before ON before.store = %s AND before.number = numbers.number - 1) ON true
-    ORDER BY record.number"""
-"""All records about some keys, each after a number, those about the ancestors of forks that were not asked for yet, and the last
-record of the log; each with the digest of the record before it, and where the log ends. One statement: all is of one moment."""
+        ON about.store = %s AND about.subject = wanted.subject AND about.parent IS NOT NULL
+        WHERE wanted.after = 0 AND about.parent <> ALL(CAST(%s AS bigint[]))),
+    found AS (
+      SELECT ARRAY(SELECT about.number FROM wanted JOIN trails_subjects AS about
+        ON about.store = %s AND about.subject = wanted.subject AND about.number > wanted.after) AS numbers,
+        ARRAY(SELECT wanted.subject FROM wanted) AS subjects)
+    SELECT log.head, log.digest, log.erased, log.due, log.indexed, CASE WHEN record.number = log.head THEN found.subjects END,
+      record.number = ANY(found.numbers), before.digest, record.number, record.commit_id, record.flags, record.leaves,
+      CASE WHEN record.number = ANY(found.numbers) THEN record.body ELSE substring(record.body FROM 1 FOR %s) END,
+      record.body_digest, record.digest, record.rewritten
+    FROM trails_stores AS log CROSS JOIN found
+      LEFT JOIN trails_records AS record ON record.store = log.id AND record.number = ANY(log.head || found.numbers)
+      LEFT JOIN trails_records AS before ON before.store = log.id AND before.number = record.number - 1
+    WHERE log.id = %s ORDER BY record.number"""
+"""All records about some keys, each after a number, and those about the ancestors of forks that were not asked for yet, each with
+the digest of the record before it; the beginning of the last record of the log; and where the log ends. One statement: all is of
+one moment."""
 WITH_ID: Final = "SELECT number FROM trails_records WHERE store = %s AND commit_id = %s"
 MAKE_READERS: Final = """CREATE TABLE IF NOT EXISTS trails_readers (
     store text NOT NULL, index_name text NOT NULL, process text NOT NULL, number bigint NOT NULL, erased bigint NOT NULL,

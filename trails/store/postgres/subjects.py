@@ -119,13 +119,15 @@ def _key_of_leaf(line: str) -> int | None:
 
 
 def restricted(record: CommitRecord, keys: Collection[int]) -> CommitRecord:
-    """Return what a record does to what some keys stand for."""
+    """Return what a record does to what some keys stand for.
+
+    What an erased property was of is not always told: records from before do not hold it any more, so nothing is left to drop.
+    """
 
     def kept(part: bytes) -> bytes:
         return b"".join(line + b"\n" for line in _lines(part) if any(key in keys for key in _keys_of_line(line)))
 
-    dropped = ((each, _key_dropped(each)) for each in record.drop)
-    drop = tuple(each for each, key in dropped if key is None or key in keys)
+    drop = tuple(each for each in record.drop if _key_dropped(each) in keys)
     return CommitRecord(drop=drop, remove=kept(record.remove), add=kept(record.quads_added))
 
 

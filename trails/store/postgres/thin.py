@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import pyoxigraph as ox
 
-from trails.errors import NeedsWholeStore, StoreFailed
+from trails.errors import NeedsWholeStore, StoreFailed, TrailsError
 from trails.integrity import leaves
 from trails.model import iris
 from trails.rdf import vocab
@@ -32,12 +34,20 @@ from trails.store.log.records import START, CommitRecord, Row, Unpacked
 from trails.store.log.sqlite import Head
 from trails.store.pattern import Pattern
 from trails.store.postgres import address, server, statements, subjects
-from trails.store.postgres.server import Server
+from trails.store.postgres.address import Address
+from trails.store.postgres.server import NoTable, Server
 
+_Answer = TypeVar("_Answer")
 _LOST: Final = 3
 """Commits, after one before which somebody else had written, for which the lock is taken at once."""
-_BACK: Final = 100
+_BACK: Final = 10
 """Records that are looked through at once for the last line of the log."""
+_BEGINNING: Final = 16_384
+"""Bytes of the last record's body that are read for the log's last line, if it is about nothing that was asked for."""
+_FEW: Final = 64
+"""Keys up to which all that is here is brought up to date at once."""
+_MOST: Final = 30_000
+"""Quads that are held, if what is needed now has not more."""
 
 
 class Taken(NamedTuple):
@@ -45,44 +55,46 @@ class Taken(NamedTuple):
 
     head: Head
     indexed: int
-    keys: frozenset[int]
+    keys: Collection[int]
     """The keys that it is about: those that were asked for, and those of the ancestors of forks."""
     rows: Sequence[tuple[Row, bytes]]
-    """The records, in order, the last of the log among them, each with the digest of the one before."""
+    """The records about them, in order, each with the digest of the record before."""
+    last: Row | None
+    """The last record of the log, of whose body there may be no more than the beginning; None if there is no record."""
 
 
 class ThinServer(Server):
     """A connection to a log that is read by keys."""
 
-    def find(self) -> Head:
-        head = super().find()
-        if not self.find_subjects():
+    def __init__(self, address: Address) -> None:
+        """Nothing is connected yet; raises `InvalidInput` where the driver is missing."""
+        super().__init__(address)
+        self.indexes = True
+
+    def take(self, asked: Mapping[int, int], *, is_locked: bool = False) -> Taken:
+        """Return the records about keys, each after a number, and those about the ancestors of the forks among the keys.
+
+        If it `is_locked`, a transaction begins with it that holds the store's row, until `append` or `let_go`.
+        """
+        keys, after = list(asked), list(asked.values())
+        values = (keys, after, self.id, keys, self.id, _BEGINNING, self.id)
+        try:
+            with self._asked() as connection, connection.pipeline() if is_locked else nullcontext():
+                if is_locked:
+                    self._begin(connection)
+                asking = connection.execute(statements.TAKE, values)
+                found = asking.fetchall()
+        except NoTable:
             raise NeedsWholeStore(
                 f"the records of {self.address.shown} are not indexed by session yet: open the store once without thin=True, as "
                 "the owner of its tables, or run `trails store upgrade`"
-            )
-        return head
-
-    def take(self, asked: dict[int, int]) -> Taken:
-        """Return the records about keys, each after a number, and those about the ancestors of the forks among the keys."""
-        keys, after = list(asked), list(asked.values())
-        values = (keys, after, self.id, keys, self.id, self.id, self.id, self.id)
-        with self._asked() as connection:
-            found = connection.execute(statements.TAKE, values).fetchall()
+            ) from None
         if not found:
             raise self._is_gone()
-        *head, indexed = found[-1][:5]
-        there = [each for each in found if each[7] is not None]
-        wanted = next((each[5] for each in reversed(there) if each[5] is not None), keys)
-        rows = [(server.row_of(each[7:]), START if each[6] is None else bytes(each[6])) for each in there]
-        return Taken(server.head_of(head), int(indexed), frozenset(wanted), rows)
-
-    def take_locked(self, asked: dict[int, int]) -> Taken:
-        """Do as `take` does, in a transaction that holds the store's row, until `append` or `let_go`."""
-        with self._asked() as connection, connection.pipeline():
-            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            connection.execute(statements.LOCK, (self.id,))
-        return self.take(asked)
+        *head, indexed, wanted = found[-1][:6]
+        rows = [(server.row_of(each[8:]), START if each[7] is None else bytes(each[7])) for each in found if each[6]]
+        last = None if found[-1][8] is None else server.row_of(found[-1][8:])
+        return Taken(server.head_of(head), int(indexed), keys if wanted is None else wanted, rows, last)
 
     def before(self, number: int) -> list[Row]:
         """Return some records up to a number, the last first."""
@@ -97,6 +109,17 @@ class ThinServer(Server):
         return None if found is None else int(found[0])
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """A commit that is to be logged, with the id by which it is found after an answer was lost."""
+
+    waiting: Waiting
+    commit_id: str
+    keys: Collection[int]
+    """The keys of all that it looks at."""
+    tries: int = 0
+
+
 class ThinStore(EngineReader):
     """The quads of a store in PostgreSQL, as far as they are about what was asked for."""
 
@@ -108,10 +131,12 @@ class ThinStore(EngineReader):
         self._pid = os.getpid()
         self._closed = False
         self._alone = _LOST
-        head = server.patiently(log.find)
+        head = log.find()
         self._memory = ox.Store()
-        self._keys: set[int] = {subjects.EVERYBODY}
-        """The keys of which all is here that the log has up to a number."""
+        self._keys: dict[int, int] = {subjects.EVERYBODY: head.number}
+        """The keys of which all is here that the log had when it ended with a number."""
+        self._fresh: set[int] = set()
+        """Those of the keys of which what is here may still be given to whoever reads."""
         self._number, self._digest = head.number, head.digest
         self._link: Leaves | None = None
         """How far the log's lines reach; None if that was not read. Their count is not known."""
@@ -174,85 +199,88 @@ class ThinStore(EngineReader):
         return self._memory
 
     def _have(self, keys: Iterable[int]) -> None:
-        """Take from the log what it has about keys that are not here yet."""
+        """Take from the log what it has about keys, as far as that is not here, or of before the last `sync`."""
         with self._lock:
-            new = {key for key in keys if key not in self._keys}
-            if new:
+            wanted = {key for key in keys if key not in self._fresh}
+            if wanted:
                 self._refuse_closed()
-                server.patiently(partial(self._take, new))
+                if len(self._memory) > _MOST:
+                    self._forget()
+                server.patiently(partial(self._take, wanted))
 
-    def _take(self, new: Collection[int] = (), *, locked: bool = False) -> bool:
-        """Bring in what the log has since, and all that it has about new keys; return whether others have written."""
-        asked = dict.fromkeys(self._keys, self._number) | dict.fromkeys(new, 0)
-        taken = self._server.take_locked(asked) if locked else self._server.take(asked)
-        if taken.indexed < taken.head.number:
+    def _take(self, keys: Collection[int] = (), *, is_locked: bool = False) -> bool:
+        """Bring in what the log has about keys; return whether it has other records than were seen."""
+        asked = {key: self._keys.get(key, 0) for key in (subjects.EVERYBODY, *keys)}
+        taken = self._server.take(asked, is_locked=is_locked)
+        self._refuse_other(taken)
+        unpacked = [self._checked(*each) for each in taken.rows]
+        if len(self._keys) > 1 and any(each.row.flags & records.REWRITES for each in unpacked):
+            if is_locked:
+                self._server.let_go()
+            self._forget()
+            self._take(keys, is_locked=is_locked)
+            return True
+        self._bring_in(unpacked, taken.keys)
+        has_news = taken.head.number > self._number
+        self._number, self._digest = taken.head.number, taken.head.digest
+        self._keys.update(dict.fromkeys(taken.keys, self._number))
+        self._fresh.update(taken.keys)
+        if taken.last is not None and (has_news or self._link is None):
+            self._link = self._end_of_lines(taken.last)
+        return has_news
+
+    def _refuse_other(self, taken: Taken) -> None:
+        """Raise what is wrong with the log as it is now: not indexed, of another history, or altered."""
+        head = taken.head
+        if taken.indexed < head.number:
             raise NeedsWholeStore(
-                f"records {taken.indexed + 1:,} to {taken.head.number:,} of {self.location} are not indexed by session: an "
+                f"records {taken.indexed + 1:,} to {head.number:,} of {self.location} are not indexed by session: an "
                 "earlier version of Trails wrote them, or a user who may not fill that index. Open the store once without "
                 "thin=True, as the owner of its tables, or run `trails store upgrade`"
             )
-        if taken.head.number < self._number or (
-            taken.head.number == self._number and taken.head.digest != self._digest
-        ):
+        if head.number < self._number or (head.number == self._number and head.digest != self._digest):
             raise StoreFailed(
                 f"the log of {self.location} has another history than was seen here (a standby that lagged was promoted, or a "
                 "backup restored); open the store again"
             )
-        unpacked = [self._checked(*each) for each in taken.rows]
-        if unpacked and (unpacked[-1].row.number, unpacked[-1].row.digest) != (taken.head.number, taken.head.digest):
-            raise self._altered(taken.head.number)
-        is_rewritten = any(each.row.flags & records.REWRITES and each.row.number > self._number for each in unpacked)
-        if is_rewritten and len(self._keys) > 1:
-            return self._take_anew(new, locked=locked)
-        self._bring_in(unpacked, taken.keys - self._keys)
-        news = taken.head.number > self._number
-        self._number, self._digest = taken.head.number, taken.head.digest
-        if news or self._link is None:
-            self._link = self._end_of_lines(unpacked[-1:])
-        return news
+        if (records.START if taken.last is None else taken.last.digest) != head.digest:
+            raise self._altered(head.number)
 
-    def _take_anew(self, new: Collection[int], *, locked: bool) -> bool:
-        """Forget what is here, and take all of it again: records were rewritten."""
-        if locked:
-            self._server.let_go()
-        keys = {*new, *self._keys} - {subjects.EVERYBODY}
-        self._memory, self._lengths, self._keys = ox.Store(), {}, {subjects.EVERYBODY}
+    def _forget(self) -> None:
+        """Hold nothing any more: it is read again once it is needed."""
+        self._memory, self._lengths, self._keys = ox.Store(), {}, {subjects.EVERYBODY: self._number}
+        self._fresh.clear()
         self._token += 1
-        self._take(keys, locked=locked)
-        return True
 
     def _checked(self, row: Row, previous: bytes) -> Unpacked:
         """Return what a row holds; raise `StoreFailed` unless it follows on the one before, and is as it was written."""
-        try:
-            unpacked = row.unpack()
-        except ValueError as error:
-            raise self._altered(row.number) from error
+        unpacked = self._unpacked(row)
         if not unpacked.is_whole or not unpacked.follows(row.number - 1, previous):
             raise self._altered(row.number)
         return unpacked
+
+    def _unpacked(self, row: Row) -> Unpacked:
+        try:
+            return row.unpack()
+        except ValueError as error:
+            raise self._altered(row.number) from error
 
     def _altered(self, number: int) -> StoreFailed:
         return StoreFailed(
             f"record {number} of the log of {self.location} is not the one that was written; restore a backup"
         )
 
-    def _bring_in(self, unpacked: Sequence[Unpacked], new: Collection[int]) -> None:
-        """Put in what records say of the keys that are here, and all that they say of new ones."""
-        later = [each.record for each in unpacked if each.row.number > self._number]
-        known = [subjects.restricted(each, self._keys) for each in later]
-        fresh = ox.Store()  # apart: what comes is older than what is here
-        engine_filling.fill(fresh, (subjects.restricted(each.record, new) for each in unpacked) if new else ())
-
-        def put() -> None:
-            engine_filling.fill(self._memory, known)
-            if new:
-                self._memory.extend(list(fresh))
-
-        self._gate.alone(put)
-        self._token += any(each.remove or each.drop for each in known)
-        self._keys |= {*new}
+    def _bring_in(self, unpacked: Sequence[Unpacked], keys: Collection[int]) -> None:
+        """Put in what records say of keys, if that is not here."""
         for each in unpacked:
-            self._note_lengths(each.record)
+            news = subjects.restricted(each.record, {key for key in keys if self._keys.get(key, 0) < each.row.number})
+            self._put(news, each.record)
+
+    def _put(self, news: CommitRecord, record: CommitRecord) -> None:
+        """Put in a part of what a record does."""
+        engine_filling.fill(self._memory, [news])
+        self._token += bool(news.remove or news.drop)
+        self._note_lengths(record)
 
     def _note_lengths(self, record: CommitRecord) -> None:
         for line in record.leaves:
@@ -260,45 +288,71 @@ class ThinStore(EngineReader):
             if kind in ("turns", "delete"):
                 self._lengths[iri] = int(count) if kind == "turns" else 0
 
-    def _end_of_lines(self, last: Sequence[Unpacked]) -> Leaves:
-        """Return how far the lines of the log reach, whose last record is given."""
-        found = [(each.row.number, each.record.leaves) for each in last]
-        at = self._number
-        while at:
-            for number, lines in found:
-                if lines:
+    def _end_of_lines(self, last: Row) -> Leaves:
+        """Return how far the lines of the log reach with a record, of whose body the beginning will do."""
+        rows, number = [last], last.number
+        while rows:
+            for row in rows:
+                number = row.number
+                if lines := self._lines(row):
                     return Leaves(1, number, leaves.link_leaf(lines[-1]))
-                at = number - 1
-            found = [(row.number, row.unpack().record.leaves) for row in self._server.before(at)] if at else []
+            rows = self._server.before(number - 1)
         return Leaves(0, 0, leaves.START)
 
+    def _lines(self, row: Row) -> Sequence[str]:
+        if row.leaves:
+            return records.lines_of(row.leaves)
+        try:
+            return records.lines_packed(row.body)
+        except ValueError:
+            (whole,) = self._server.rows([row.number])
+            return self._unpacked(whole).record.leaves
+
     def sync(self) -> bool:
-        """Bring in what was committed about what is here; return whether anything was committed at all."""
+        """Learn where the log ends, and read nothing older from now on; return whether anything was committed."""
         with self._lock:
             self._refuse_closed()
-            return server.patiently(self._take)
+            self._fresh.clear()
+            return server.patiently(lambda: self._take(list(self._keys) if len(self._keys) <= _FEW else ()))
+
+    def expire(self) -> None:
+        """Read nothing from now on that was taken from the log before; it is asked for the news when something is read."""
+        with self._lock:
+            self._fresh.clear()
 
     # --- reading
 
-    def _settle(self, pattern: Pattern | None = None) -> None:
-        if pattern is None:
-            return
+    def _key_asked(self, pattern: Pattern) -> int | None:
+        """Return the key of all that a pattern can match, None if that is nothing; raise `NeedsWholeStore` if there is none."""
         try:
-            key = subjects.key_asked(pattern)
+            return subjects.key_asked(pattern)
         except NeedsWholeStore:
             raise self.needs_whole("what any session may say") from None
-        if key is not None:
+
+    def _settle(self, pattern: Pattern | None = None) -> None:
+        if pattern is not None and (key := self._key_asked(pattern)) is not None:
             self._have([key])
+
+    def with_engine(
+        self,
+        ask: Callable[[ox.Store], _Answer],
+        pattern: Pattern | None = None,
+        failure: Callable[[Exception], TrailsError] | None = None,
+    ) -> _Answer:
+        with self._lock:  # what is here for one reader may be forgotten for another
+            return super().with_engine(ask, pattern, failure)
 
     def query(
         self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
     ) -> Result:
-        self._have_for(text)
-        return super().query(text, union=union, graph=graph)
+        with self._lock:
+            self._have_for(text)
+            return super().query(text, union=union, graph=graph)
 
     def table(self, text: str) -> list[list[str]]:
-        self._have_for(text)
-        return super().table(text)
+        with self._lock:
+            self._have_for(text)
+            return super().table(text)
 
     def _have_for(self, text: str) -> None:
         """Take what one of the project's own queries about named sessions reads; raise `NeedsWholeStore` for any other query."""
@@ -320,8 +374,9 @@ class ThinStore(EngineReader):
         self._have(subjects.keys_of_quads(found))
 
     def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
-        self._have(subjects.keys_of_quads(quads))
-        return super().holds(quads)
+        with self._lock:
+            self._have(subjects.keys_of_quads(quads))
+            return super().holds(quads)
 
     def source(self, text: str, *, graph: object = None, union: bool = False) -> NoReturn:
         raise self.needs_whole("a query over all sessions")
@@ -338,68 +393,70 @@ class ThinStore(EngineReader):
     # --- writing
 
     def commit(self, change: Change) -> Committed:
-        waiting, commit_id = Waiting(change), secrets.token_hex(16)
+        attempt = _Attempt(
+            Waiting(replace(change, as_of=None)), secrets.token_hex(16), frozenset(self._keys_of(change))
+        )
         with self._lock:
             self._refuse_closed()
-            self._have(self._keys_of(change))
-            attempts: list[int] = []
             try:
-                server.patiently(lambda: self._log(waiting, commit_id, attempts))
+                server.patiently(partial(self._log, attempt))
             except StoreFailed as error:
                 raise server.kept(error) from None
+            waiting = attempt.waiting
             if waiting.error is not None:
                 raise waiting.error
             return waiting.outcome or Committed(False, self._number, self._reached.link)
 
     @property
     def _reached(self) -> Leaves:
-        if self._link is None:
-            server.patiently(self._take)
-        assert self._link is not None  # noqa: S101 - it was read just now
-        return self._link
+        return self._link or Leaves(0, 0, leaves.START)
 
     def _keys_of(self, change: Change) -> Iterator[int]:
-        """Yield the keys of all that it depends on whether a change may happen, and of what it changes there."""
+        """Yield the keys of all that a change looks at."""
         yield from subjects.keys_of_quads(change.require)
         yield from (subjects.key_of(graph.value) for graph in change.drop)
         for pattern in (*change.forbid, *(change.read or ())):
-            if (key := subjects.key_asked(pattern)) is not None:
+            if (key := self._key_asked(pattern)) is not None:
                 yield key
 
-    def _log(self, waiting: Waiting, commit_id: str, attempts: list[int]) -> None:
+    def _log(self, attempt: _Attempt) -> None:
         """Decide a commit over the end of the log and append it; one that was written before is only found."""
-        attempts.append(self._number)
-        if len(attempts) > 1 and (number := self._server.number_of(commit_id)) is not None:
-            self._take()
-            waiting.outcome = Committed(True, number, self._end_of_lines(self._at(number)).link)
+        attempt.tries += 1
+        if attempt.tries > 1 and (number := self._server.number_of(attempt.commit_id)) is not None:
+            self._take(attempt.keys)
+            (row,) = self._server.rows([number])
+            attempt.waiting.outcome = Committed(True, number, self._end_of_lines(row).link)
             return
-        if self._alone >= _LOST and self._logged_at_once(waiting, commit_id):
+        is_here = all(self._keys.get(key) == self._number for key in attempt.keys) and self._link is not None
+        if is_here and self._alone >= _LOST and self._logged_at_once(attempt):
             return
         try:
-            self._alone = 0 if self._take(locked=True) else self._alone + 1
-            batch = self._decided(waiting)
-            rows = self._rows_of(batch, commit_id)
+            self._alone = 0 if self._take(attempt.keys, is_locked=True) else self._alone + 1
+            batch = self._decided(attempt.waiting)
+            rows = self._rows_of(batch, attempt.commit_id)
         except BaseException:
-            self._server.let_go()
+            with suppress(StoreFailed):
+                self._server.let_go()
             raise
         if rows:
             self._server.append(rows)
-            self._carry_out(batch, rows[-1])
+            self._carry_out(batch, rows[-1], attempt.keys)
         else:
             self._server.let_go()
 
-    def _logged_at_once(self, waiting: Waiting, commit_id: str) -> bool:
-        """Append without the lock if the log still ends where this has it; return whether it did."""
-        batch = self._decided(waiting)
-        rows = self._rows_of(batch, commit_id)
-        if not rows or not self._server.append_at_once(rows, self._number, self._digest):
+    def _logged_at_once(self, attempt: _Attempt) -> bool:
+        """Append without the lock if the log still ends where it was seen to end; return whether it did."""
+        batch = self._decided(attempt.waiting)
+        rows = self._rows_of(batch, attempt.commit_id)
+        if (
+            batch.number != self._number
+            or not rows
+            or not self._server.append_at_once(rows, self._number, self._digest)
+        ):
             self._alone = 0
             return False
-        self._carry_out(batch, rows[-1])
+        self._carry_out(batch, rows[-1], attempt.keys)
         return True
-
-    def _at(self, number: int) -> list[Unpacked]:
-        return [row.unpack() for row in self._server.rows([number])]
 
     def _decided(self, waiting: Waiting) -> Batch:
         waiting.done, waiting.error = False, None
@@ -408,18 +465,22 @@ class ThinStore(EngineReader):
         return batch
 
     def _look(self, pattern: Pattern) -> ox.Store:
-        self._settle(pattern)
+        """Return what is here, once it has all that a pattern matches in the log as it is now."""
+        if (key := self._key_asked(pattern)) is not None and self._keys.get(key, -1) < self._number:
+            self._take([key])
         return self._engine()
 
     def _rows_of(self, batch: Batch, commit_id: str) -> list[Row]:
         return [records.row_of(each.record, commit_id, self._number + 1, self._digest) for each in batch.settled]
 
-    def _carry_out(self, batch: Batch, row: Row) -> None:
+    def _carry_out(self, batch: Batch, row: Row, keys: Collection[int]) -> None:
+        """Put in a commit that is in the log, and tell whoever waits for it."""
         (done,) = batch.settled
-        known = subjects.restricted(done.record, self._keys)
-        self._gate.alone(lambda: engine_filling.fill(self._memory, [known]))
-        self._token += bool(known.remove or known.drop)
-        self._note_lengths(done.record)
+        whole = dict.fromkeys((subjects.EVERYBODY, *keys), row.number)
+        whole.update((key, row.number) for key, number in self._keys.items() if number == self._number)
+        self._put(subjects.restricted(done.record, whole), done.record)
+        self._keys.update(whole)
+        self._fresh.update(keys)
         self._number, self._digest, self._link = row.number, row.digest, done.after
         done.waiting.outcome, done.waiting.done = Committed(True, row.number, done.after.link), True
 
