@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trails.store.log.records import IS_STATED, Row, Unpacked
+from trails.store.log.records import IS_STATED, REWRITES, Row, Unpacked
 
 UNPROVEN: Final = bytes(32)
 """What is said of a record that was not as the log says when it was rewritten again: no body has this digest, so that `verify`
@@ -30,7 +30,8 @@ class Rewritings:
     def take(self, unpacked: Unpacked) -> None:
         """Note what one record says of others, and what is left of it if it was rewritten."""
         row = unpacked.row
-        self.stated |= unpacked.record.rewrites
+        if row.flags & REWRITES:
+            self.stated |= unpacked.record.rewrites
         if row.rewritten is not None:
             self.there[row.number] = unpacked.body_digest
             if _is_older(row):
