@@ -18,6 +18,8 @@ from trails.store.log.records import Row
 from trails.store.postgres import server
 
 Attacked = FolderLog | TableLog
+ROWS = {"rows-differ"}
+"""What only says that tables made from the records, as a whole, tell of more than what the records come to in the end."""
 
 
 @pytest.fixture(params=["folder", "postgres"])
@@ -89,7 +91,7 @@ def test_an_old_index_finds_of_an_edit_that_a_forged_record_tells_of_what_a_fres
         with attacked.open(anew=True) as fresh:
             there = _codes(fresh)
         seen += bool(there)
-        if bool(here) != bool(there):
+        if (here <= ROWS) != (there <= ROWS):
             differing.append((edit.kind, here, there))
         attacked.restore(edit.old)
     assert differing == []
