@@ -165,7 +165,7 @@ def test_the_dump_of_the_unit_is_one_that_can_be_restored(
     environment |= {"TRAILS_DATABASE": database, "PATH": f"{cluster.programs}:{os.environ['PATH']}"}
     script = script_of("trails-backup.service", "pg_dump")
     subprocess.run(["/bin/sh", "-c", script], env=environment, check=True)
-    (dump,) = tmp_path.glob("*.dump")
+    (dump,) = set(tmp_path.iterdir()) - {tmp_path / "db", tmp_path / "cache"}
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d{6}\.dump", dump.name)
     with clusters.database(cluster) as name:
         restoring = [f"{cluster.programs}/pg_restore", "-h", str(cluster.folder), "-U", "postgres", "-d", name]
