@@ -217,6 +217,7 @@ def test_a_tenant_works_in_its_own_store(tenants: tuple[str, str], as_role: dict
             assert session.persist() == 1
             assert [turn.text for turn in session] == [first, "By train"]
             assert store.verify().ok
+        assert [check.name for check in upkeep.look(place) if not check.ok] == ["durability"]  # tests sync nothing
 
 
 def test_a_tenant_works_thin_in_its_own_store(tenants: tuple[str, str]) -> None:
@@ -245,6 +246,15 @@ def test_a_tenant_sees_neither_the_sessions_nor_the_name_of_another(
             connection.execute(
                 "INSERT INTO trails_records SELECT 'another', 99, 'x', 0, '', '', '', '', NULL, now() FROM trails_stores"
             )
+
+
+def test_a_dump_by_a_tenant_is_refused_rather_than_cut(
+    tenants: tuple[str, str], cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]
+) -> None:
+    dump = [f"{cluster.programs}/pg_dump", "-h", str(cluster.folder), "-t", "trails_records", "-U"]
+    done = subprocess.run([*dump, "trails_one", "postgres"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "row-level security" in done.stderr) == (1, True)
+    subprocess.run([*dump, "postgres", "postgres"], capture_output=True, check=True)
 
 
 def test_roles_that_were_granted_all_stores_keep_them_when_another_becomes_a_tenant(

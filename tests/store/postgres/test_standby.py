@@ -15,7 +15,7 @@ from tests.support import clusters
 from tests.support.clusters import Cluster
 from tests.support.commands import invoke, ok, ok_json
 from trails import InvalidInput, StoreFailed
-from trails.store.postgres import connection, server
+from trails.store.postgres import connection, server, upkeep
 
 
 @pytest.fixture
@@ -195,6 +195,7 @@ def test_an_auditor_verifies_on_a_standby_and_each_server_tells_how_far_the_stan
             assert 0 <= found["log"]["replayed_seconds"] < 60
             assert view.refresh()
             assert ok_json(invoke("store", "status", "--json", store=there))["here"]["lag_commits"] == 0
+        assert [check.name for check in upkeep.look(there) if not check.ok] == ["durability"]  # tests sync nothing
         (told,) = ok_json(invoke("store", "status", "--json", store=primary.url("team")))["standbys"]
         assert (told["state"], told["sync"]) == ("streaming", "async")
         assert "is a standby" not in ok(invoke("store", "status", store=primary.url("team")))

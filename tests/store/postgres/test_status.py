@@ -15,6 +15,7 @@ import pytest
 import trails
 from tests.support.clusters import Cluster
 from tests.support.commands import invoke, ok, ok_json
+from tests.support.poolers import Pooler
 from tests.support.served import served
 from trails import StoreFailed
 from trails.store.embedded import EmbeddedStore
@@ -113,6 +114,13 @@ def test_commits_that_wait_for_the_stores_row_are_counted(url: str) -> None:
         for writer in writers:
             writer.join()
         assert status.status_of(url).log.waiting == 0
+
+
+def test_a_pooler_is_asked_as_the_server_is(behind: str, pooler: Pooler) -> None:
+    place = pooler.url(behind)
+    found, direct = status.status_of(place), status.status_of(behind)
+    assert (found.log.commits, found.log.bytes) == (direct.log.commits, direct.log.bytes) == (5, direct.log.bytes)
+    assert "GRANT SELECT" in ok(invoke("store", "grants", "reader", "bob", store=place))
 
 
 def figures(address: str) -> dict[str, float]:
