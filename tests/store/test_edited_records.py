@@ -109,6 +109,32 @@ def test_a_log_that_says_that_it_ends_earlier_or_later_than_it_does_is_found(
         attacked.say(attacked.head.number, attacked.head.digest)
 
 
+# --- what thin processes find records by
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "DELETE FROM trails_subjects WHERE store = %s AND number = 1",
+        "DELETE FROM trails_subjects WHERE store = %s AND parent IS NOT NULL",
+        "UPDATE trails_subjects SET parent = parent + 1 WHERE store = %s AND parent IS NOT NULL",
+        "UPDATE trails_subjects SET number = number + 1 WHERE store = %s AND subject = 0",
+    ],
+)
+def test_a_table_that_misleads_thin_processes_is_found_and_a_vacuum_mends_it(
+    url: str, tmp_path: Path, how: str
+) -> None:
+    with trails.open(url, create=True) as store:
+        edited_records.fill(store)
+        with store.load("plan").fork(at=1, id="by-bus") as fork:
+            fork.append("user", "By bus")
+        TableLog(url, tmp_path / "cache").alter(how)
+        [finding] = store.verify().findings
+        assert "trails_subjects" in finding.message
+        store.maintenance.vacuum()
+        assert store.verify().findings == ()
+
+
 # --- what is rewritten again
 
 

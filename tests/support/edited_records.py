@@ -221,6 +221,10 @@ class TableLog:
         self._write("DELETE FROM trails_records WHERE store = %s AND number > %s", (self._id, self.head.number))
         self.say(self.head.number, self.head.digest)
 
+    def alter(self, statement: str) -> None:
+        """Carry out a statement whose one parameter is the id of the store."""
+        self._write(statement, (self._id,))
+
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
         import psycopg
 

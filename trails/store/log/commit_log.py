@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyoxigraph as ox
 
@@ -46,6 +46,15 @@ _Changed = Callable[[Row], Row | None]
 
 class StoreDiverged(StoreFailed):
     """The log has another history than this process has seen: a backup was restored, or a standby that lagged was promoted."""
+
+
+class LogAtRest(NamedTuple):
+    """A log as it is at one moment, to be verified."""
+
+    head: Head
+    tail: _Tail
+    trouble: Callable[[Unpacked, int], str | None]
+    """Returns what is wrong with what is derived from a record, after which the log of leaves has so many lines."""
 
 
 class LogIndex(Protocol):
@@ -336,10 +345,10 @@ class Log:
         rewritings = Rewritings()
         end, lines, lost = START, 0, None
         try:
-            with self._tail_at_rest() as (head, tail):  # others rewrite records meanwhile, and say so
+            with self._at_rest() as (head, tail, misled):  # others rewrite records meanwhile, and say so
                 for unpacked in self._records(tail, 0, number, START):
                     end, lines = unpacked.row.digest, lines + len(unpacked.record.leaves)
-                    lost = lost or self._index_trouble(unpacked, lines)
+                    lost = lost or misled(unpacked, lines)
                     rewritings.take(unpacked)
                 seen, reached = end, number
                 for unpacked in self._records(tail, number, None, end):  # they state what was rewritten since `number`
@@ -357,12 +366,11 @@ class Log:
         wrong = rewritings.trouble()
         return lost if wrong is None else f"in the log of {self.location}, record {wrong}"
 
-    def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
-        """Return what is wrong with what the home derived from a record, by which erasures find it."""
-        return self.home.index_trouble(unpacked.row.number, unpacked.record, lines)
-
-    def _tail_at_rest(self) -> AbstractContextManager[tuple[Head, _Tail]]:
-        return self.home.tail_at_rest()
+    @contextmanager
+    def _at_rest(self) -> Iterator[LogAtRest]:
+        """Give the log as it is now: what is derived from a record is that by which erasures find it."""
+        with self.home.tail_at_rest() as (head, tail):
+            yield LogAtRest(head, tail, lambda one, lines: self.home.index_trouble(one.row.number, one.record, lines))
 
     # --- a log that is not what it was
 

@@ -24,12 +24,13 @@ from trails.errors import StoreFailed, StoreLocked
 from trails.store.embedded import EmbeddedStore
 from trails.store.log import sqlite
 from trails.store.log.commit_batch import Batch, Waiting
-from trails.store.log.commit_log import CHUNK, Log, LogIndex
+from trails.store.log.commit_log import CHUNK, Log, LogAtRest, LogIndex
 from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row, Unpacked
 from trails.store.log.sqlite import Head, SqliteHome
-from trails.store.postgres import address, server
+from trails.store.postgres import address, server, subjects
+from trails.store.postgres.roles import Right
 from trails.store.postgres.server import Reader, Server, Unreachable
 
 _ALONE: Final = 3
@@ -172,15 +173,13 @@ class PostgresLog(Log):
             )
 
     @contextmanager
-    def _tail_at_rest(self) -> Iterator[tuple[Head, Callable[[int, int], list[Row]]]]:
+    def _at_rest(self) -> Iterator[LogAtRest]:
         with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
+            is_indexed = reading.find_subjects() and not reading.lacking([Right("SELECT", "trails_subjects")])
             reading.rest()
             head, _ = reading.since(0, 0)
-            yield head, reading.tail
-
-    def _index_trouble(self, unpacked: Unpacked, lines: int) -> str | None:
-        """Return None: erasures look through the records in the database, and not by what the copy derived from them."""
-        return None
+            about = _About(reading, reading.indexed()[0] if is_indexed else 0)
+            yield LogAtRest(head, reading.tail, about.trouble)
 
     def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         self._is_in_doubt = True
@@ -299,6 +298,30 @@ class PostgresLog(Log):
             pass  # it is said again in time
         except StoreFailed:
             self._registers = False
+
+
+class _About:
+    """What the database says that records are about, which is read some records at a time and held against these."""
+
+    def __init__(self, reading: Server, indexed: int) -> None:
+        """`indexed` is the record up to which it says so."""
+        self._reading = reading
+        self._indexed = indexed
+        self._told: dict[int, dict[int, int | None]] = {}
+
+    def trouble(self, unpacked: Unpacked, _: int) -> str | None:
+        """Return what is wrong with what is said of a record; the copy, by which nothing is erased, is not looked at."""
+        number = unpacked.row.number
+        if number > self._indexed:
+            return None
+        if number not in self._told:
+            self._told = self._reading.subjects(range(number, number + CHUNK))
+        if not subjects.lacks(self._told[number], unpacked.record):
+            return None
+        return (
+            f"the table trails_subjects of {self._reading.address.shown} does not say what record {number} is about, so that "
+            "thin processes would not read it: `trails store vacuum` mends that"
+        )
 
 
 class _Attempt:

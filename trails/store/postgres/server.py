@@ -255,6 +255,22 @@ class Server:
             connection.execute(statements.MOVE_INDEXED, (reached, self.id, after))
         return reached
 
+    def subjects(self, numbers: Sequence[int]) -> dict[int, dict[int, int | None]]:
+        """Return what the database says that some records are about: by number the keys, each with that of a fork's parent."""
+        told: dict[int, dict[int, int | None]] = {number: {} for number in numbers}
+        with self._asked() as connection:
+            for number, key, parent in connection.execute(statements.SUBJECTS, (self.id, list(numbers))):
+                told[number][key] = parent
+        return told
+
+    def _mend_subjects(self, connection: psycopg.Connection[tuple[Any, ...]], rows: Sequence[Row]) -> None:
+        """Say again what records are about of which the database does not say it."""
+        told = self.subjects([row.number for row in rows])
+        for row in rows:
+            if subjects.lacks(told[row.number], row.unpack().record):
+                connection.execute(statements.DROP_SUBJECTS, (self.id, row.number, list(told[row.number])))
+                connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of([row])))
+
     def _hidden(self) -> str:
         """Return that a store may be there and be hidden from this user, if it may."""
         with contextlib.suppress(StoreFailed), self._asked() as connection:
@@ -562,6 +578,8 @@ class Server:
             while after < until and (
                 rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
             ):
+                if vacuumed and self.indexes:
+                    self._mend_subjects(connection, rows)
                 for row in rows:
                     if (
                         row.number <= until

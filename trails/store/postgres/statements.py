@@ -37,6 +37,7 @@ ADD_SUBJECTS: Final = """INSERT INTO trails_subjects (number, subject, parent, s
     FROM unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS made (number, subject, parent)
     ON CONFLICT DO NOTHING"""
 DROP_SUBJECTS: Final = "DELETE FROM trails_subjects WHERE store = %s AND number = %s AND subject = ANY(%s)"
+SUBJECTS: Final = "SELECT number, subject, parent FROM trails_subjects WHERE store = %s AND number = ANY(%s)"
 MOVE_INDEXED: Final = "UPDATE trails_stores SET indexed = %s WHERE id = %s AND indexed = %s"
 TAKE: Final = """WITH RECURSIVE wanted (subject, after) AS (
       SELECT asked.subject, asked.after FROM unnest(CAST(%s AS bigint[]), CAST(%s AS bigint[])) AS asked (subject, after)

@@ -35,6 +35,8 @@ _PARENT: Final = str(vocab.PARENT_SESSION).encode()
 _OURS: Final = b"urn:trails:"
 _SHARED: Final = (b"<urn:trails:principal:", b"<urn:trails:agent:", b"<urn:trails:tool:", b"<urn:trails:store")
 """What so many records mention that nothing is looked up by it."""
+_NO_GRAPH: Final = 3
+"""Spaces in a line of the default graph whose object is an IRI."""
 _BLURRED: Final = "^"
 """What stands in the name of an erased property whose subject is not told any more."""
 
@@ -99,17 +101,30 @@ def subjects_of(record: CommitRecord) -> Mapping[int, int | None]:
         return {EVERYBODY: None}
     found: dict[int, int | None] = {}
     added = _lines(record.quads_added)
+    graphs = set[bytes]()
     for line in (*_lines(record.remove), *added):
+        last = line[line.rfind(b" ", 0, -2) + 1 : -2]
+        if last in graphs and line.count(b" ") > _NO_GRAPH:  # most lines are of the graph of the one before
+            continue
         for key in _keys_of_line(line):
             found.setdefault(key)
+        if records.graph_of(line):
+            graphs.add(last)
     named = (*map(_key_dropped, record.drop), *map(_key_of_leaf, record.leaves))
     for key in filter(None, named):
         found.setdefault(key)
     for line in added:
+        if _PARENT not in line:
+            continue
         subject, predicate, rest = line.split(b" ", 2)
         if predicate == _PARENT and not records.graph_of(line):
             found[_stem(subject[1:-1])] = _stem(rest.removesuffix(b" .")[1:-1])
     return found
+
+
+def lacks(there: Mapping[int, int | None], record: CommitRecord) -> bool:
+    """Tell whether keys, with those of parents, are not all that a record is about."""
+    return not subjects_of(record).items() <= there.items()
 
 
 def _key_of_leaf(line: str) -> int | None:
