@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
 from trails.display.progress import Progress, made_anew
 from trails.errors import IntegrityError, TrailsError
@@ -19,6 +19,7 @@ from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
 from trails.store.log import sqlite
+from trails.store.log.records import CommitRecord
 from trails.store.log.sqlite import SqliteHome, connect
 from trails.store.pattern import NOTHING
 from trails.store.postgres.thin import ThinStore
@@ -36,8 +37,10 @@ def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) ->
             catch_up(connection, number - 1)
             connection.execute("UPDATE rows_at SET number = ?", (number,))
         if change is not None:
-            drop = change.record.drop
-            row_writer.apply(connection, remove=change.remove, add=change.add, drop=drop, leaves=change.lines)
+            drop, removed, added = change.record.drop, change.remove, change.add
+            if change.is_packed:
+                removed, added = _quads_of(change.record)
+            row_writer.apply(connection, remove=removed, add=added, drop=drop, leaves=change.lines)
 
 
 def _moves(connection: sqlite3.Connection, number: int) -> bool:
@@ -74,35 +77,43 @@ def rows_number(connection: sqlite3.Connection) -> int:
 
 def catch_up(connection: sqlite3.Connection, until: int) -> None:
     """Bring in the records of the log up to a number, within the caller's transaction."""
+    with made_anew("reading the log") as move:
+        while _step(connection, until, move):
+            pass
+
+
+def _step(connection: sqlite3.Connection, until: int, move: Progress | None = None) -> bool:
+    """Bring in some records of the log up to a number; return whether any are left."""
     at = rows_number(connection)
     if at >= until:
-        return
+        return False
     if at < 0:
         row_schema.drop_tables(connection)
         row_schema.create_tables(connection)
         at = 0
-    with made_anew("reading the log") as move:
-        at = _bring_in(connection, connection, at, until, move)
-    connection.execute("UPDATE rows_at SET number = ?", (at,))
+    reached = _bring_in(connection, connection, at, until)
+    connection.execute("UPDATE rows_at SET number = ?", (reached,))
+    if move is not None:
+        move(reached, until, "")
+    return at < reached < until
 
 
-def _bring_in(
-    connection: sqlite3.Connection, log: sqlite3.Connection, start: int, until: int, move: Progress | None = None
-) -> int:
-    """Bring in the records of a log from one number to another; return the number of the last one."""
-    at = start
-    while at < until and (rows := sqlite.tail_of(log, at, min(_STEP, until - at))):
-        for row in rows:
-            try:
-                record = row.unpack().record
-            except ValueError as error:
-                raise sqlite.altered(row.number, error, "the store") from error
-            removed, added = (parse(part, format=RdfFormat.N_QUADS) for part in (record.remove, record.quads_added))
-            row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
-            if move is not None:
-                move(row.number - start, until - start, "")
-        at = rows[-1].number
-    return at
+def _quads_of(record: CommitRecord) -> tuple[Iterable[Quad], Iterable[Quad]]:
+    """Return the quads that a record removes and adds."""
+    return parse(record.remove, format=RdfFormat.N_QUADS), parse(record.quads_added, format=RdfFormat.N_QUADS)
+
+
+def _bring_in(connection: sqlite3.Connection, log: sqlite3.Connection, after: int, until: int) -> int:
+    """Bring in some records of a log that follow on a number, up to another; return the number of the last one."""
+    for row in sqlite.tail_of(log, after, min(_STEP, until - after)):
+        try:
+            record = row.unpack().record
+        except ValueError as error:
+            raise sqlite.altered(row.number, error, "the store") from error
+        removed, added = _quads_of(record)
+        row_writer.apply(connection, remove=removed, add=added, drop=record.drop, leaves=record.leaves)
+        after = row.number
+    return after
 
 
 class StoreRows:
@@ -160,9 +171,13 @@ class StoreRows:
             yield connection
 
     def _catch_up(self, home: SqliteHome) -> None:
-        with home.deriving() as connection:
-            (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
-            catch_up(connection, head)
+        """Bring in all that is missing, each step in a transaction of its own: whoever was killed goes on from there."""
+        is_behind = True
+        with made_anew("reading the log") as move:
+            while is_behind:
+                with home.deriving() as connection:
+                    (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
+                    is_behind = _step(connection, head, move)
 
     def refresh(self) -> None:
         """Let the rows of a view be those of its quads, and both of one moment until the next call."""
@@ -269,5 +284,7 @@ def _replayed(log: sqlite3.Connection) -> sqlite3.Connection:
     """Return the rows of all records of a log, in memory."""
     made = _empty()
     (head,) = log.execute("SELECT head FROM trails_stores").fetchone()
-    _bring_in(made, log, 0, head)
+    at, reached = -1, 0
+    while at < reached < head:
+        at, reached = reached, _bring_in(made, log, reached, head)
     return made

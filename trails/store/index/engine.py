@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -35,6 +36,10 @@ _TRIES: Final = 3
 """How often files of the engine are tried, while others may delete them."""
 _SMALL_FILE: Final = 1 << 20
 """Bytes of the log's file up to which its quads are taken for so few."""
+_STEP: Final = 48 << 20
+"""Bytes of quads, written as lines, after which it is looked at whether a snapshot is due of an engine that is being filled."""
+_SAVE_SECONDS: Final = 10.0
+"""Seconds after which one is due: what a kill costs, at most, besides a step."""
 _SNAPSHOT_EVERY: Final = 40_000
 """Quads after which a new snapshot is made: whoever opens the store reads no more than those from the log."""
 _TOGETHER: Final = 8_000
@@ -76,7 +81,8 @@ class Engine:
         self._pending: deque[Batch] = deque()
         self._pending_lock = threading.Lock()
         self._pending_size = 0
-        self._pending_removes = False
+        self._is_opaque = False
+        """Whether what is pending may match any pattern."""
         self._mentions = Mentions()
         """What the quads that are pending speak of."""
         self._unmentioned: list[Batch] = []
@@ -99,7 +105,7 @@ class Engine:
                 self._unmentioned.append(batch)
                 self._unpacked.append(batch)
                 self._unpacked_size += batch.size
-                self._pending_removes = self._pending_removes or batch.removes
+                self._is_opaque = self._is_opaque or batch.is_opaque
                 self._pending_size += batch.size
                 self._pending.append(batch)
             self._number = batch.last
@@ -117,7 +123,7 @@ class Engine:
         """Tell whether what is pending may match a pattern."""
         if not self._pending:
             return False
-        return pattern is None or self._pending_removes or self._mentioned().may_match(pattern)
+        return pattern is None or self._is_opaque or self._mentioned().may_match(pattern)
 
     def _mentioned(self) -> Mentions:
         with self._pending_lock:
@@ -210,7 +216,7 @@ class Engine:
             self._unpacked_size = sum(batch.size for batch in self._unpacked)
             self._mentions, self._unmentioned = Mentions(), list(self._pending)
             self._pending_size = sum(batch.size for batch in self._pending)
-            self._pending_removes = any(batch.removes for batch in self._pending)
+            self._is_opaque = any(batch.is_opaque for batch in self._pending)
 
     # --- opening
 
@@ -220,9 +226,8 @@ class Engine:
             self._keeps, until = True, self._number
         private, engine, mark = self._begun(until)
         try:
-            records = self._log.records(mark.number, until, mark.digest)
             with made_anew("making the index") as move:
-                unsaved = engine_filling.fill(engine, _told(records, mark.number, until, move))
+                unsaved = self._filled(engine, private, mark, until, move)
         except BaseException:
             del engine
             if private is not None:
@@ -232,12 +237,31 @@ class Engine:
 
         def put() -> None:
             self.store, self._private, self._unsaved, self._is_stale = engine, private, unsaved, False
-            self.read_at, self._is_anew = mark.read_at if mark.number else until, False
+            self.read_at, self._is_anew = _read_at(mark, until), False
 
         self.gate.alone(put)
         self._has_up_to(until)
         if old is not None:
             old.close()
+
+    def _filled(self, engine: ox.Store, private: Private | None, start: Mark, until: int, move: Progress | None) -> int:
+        """Let an engine have all records up to a number; return how many quads came in since its last snapshot.
+
+        On the way, snapshots are made: whoever is killed goes on from the last one.
+        """
+        number, digest, unsaved, saved_at = start.number, start.digest, 0, time.monotonic()
+        while number < until:
+            rows = deque[Unpacked]()
+            records = self._log.records(number, until, digest)
+            try:
+                unsaved += engine_filling.fill(engine, _told(records, start.number, until, move, rows))
+            except (SyntaxError, ValueError) as error:
+                raise engine_filling.not_ours(self._log.location, number + 1, rows[-1].row.number, error) from error
+            number, digest = rows[-1].row.number, rows[-1].row.digest
+            if private is not None and number < until and time.monotonic() - saved_at >= _SAVE_SECONDS:
+                self._publish(engine, private, Mark(number, digest, self._log.erased, _read_at(start, until)))
+                unsaved, saved_at = 0, time.monotonic()
+        return unsaved
 
     def _begun(self, until: int) -> tuple[Private | None, ox.Store, Mark]:
         """Return an engine that holds what a snapshot does, or nothing, and which state that is."""
@@ -325,11 +349,15 @@ class Engine:
                 self._publish_copy(self.store, self._index)
                 self._open()
                 return mark.number
-            files = private.folder / "new"
-            shutil.rmtree(files, ignore_errors=True)
-            self.store.backup(str(files))
+            files = _copied(self.store, private)
         private.sums = dict(self._index.publish(files, mark, private.sums).sums)
         return mark.number
+
+    def _publish(self, engine: ox.Store, private: Private, mark: Mark) -> None:
+        """Make a snapshot of an engine that is being filled, if the disk lets us."""
+        if self._index is not None and not self._log.is_read_only:
+            with suppress(OSError, RuntimeError):
+                private.sums = dict(self._index.publish(_copied(engine, private), mark, private.sums).sums)
 
     def _mark(self) -> Mark:
         return Mark(self._position, self._log.home.digest(self._position) or START, self._log.erased, self.read_at)
@@ -401,9 +429,30 @@ class Engine:
             self._private.let_go()
 
 
-def _told(rows: Iterable[Unpacked], start: int, end: int, move: Progress | None) -> Iterator[CommitRecord]:
-    """Yield the records of rows, and tell how far they are."""
-    for done, row in enumerate(rows, 1):
+def _read_at(begun: Mark, until: int) -> int:
+    """Return where the log ended when what an engine begins with was read."""
+    return begun.read_at if begun.number else until
+
+
+def _copied(engine: ox.Store, private: Private) -> Path:
+    """Return a folder with a copy of an engine's files, which goes with the engine's own."""
+    files = private.folder / "new"
+    shutil.rmtree(files, ignore_errors=True)
+    engine.backup(str(files))
+    return files
+
+
+def _told(
+    rows: Iterable[Unpacked], start: int, end: int, move: Progress | None, last: deque[Unpacked]
+) -> Iterator[CommitRecord]:
+    """Yield the records of rows until they have `_STEP` bytes of quads, and tell how far they are; `last` gets the last one."""
+    size = 0
+    for row in rows:
+        last.clear()
+        last.append(row)
         yield row.record
+        size += len(row.record.add)
         if move is not None:
-            move(done, end - start, "")
+            move(row.row.number - start, end - start, "")
+        if size >= _STEP:
+            return

@@ -99,6 +99,14 @@ def has_too_many_files(error: Exception) -> bool:
     return getattr(error, "errno", None) in (EMFILE, ENFILE) or "Too many open files" in f"{error}"
 
 
+def not_ours(location: str, first: int, last: int, error: Exception) -> StoreFailed:
+    """Return the error for a log in which some record is as it was written, and holds no quads."""
+    return StoreFailed(
+        f"of the records {first} to {last} of the log of {location} one is as it was written, and says what no version of Trails "
+        f"writes ({error!s:.200}); nothing was read from it. Find out who writes there, and restore a backup from before that"
+    )
+
+
 def unreadable(location: str, error: Exception) -> StoreFailed:
     """Return the error for a store whose engine cannot be had, with what to do."""
     if has_too_many_files(error):

@@ -61,7 +61,7 @@ class Settled:
     @property
     def is_packed(self) -> bool:
         """Whether its quads are in its record alone."""
-        return not self.add and self.record.quads_added != b""
+        return not self.add and not self.remove and (self.record.quads_added or self.record.remove) != b""
 
     @property
     def quads_added(self) -> int:
@@ -117,6 +117,11 @@ class Batch:
         """Whether any of its commits removes anything."""
         return any(each.record.remove or each.record.drop for each in self.settled)
 
+    @property
+    def is_opaque(self) -> bool:
+        """Whether what it changes may match any pattern: it removes something, or its quads are in its records alone."""
+        return self.removes or any(each.is_packed for each in self.settled)
+
     def pack(self) -> None:
         """Let go of the quads of its commits, which are carried out: the records hold them."""
         self.settled = [each.packed() for each in self.settled]
@@ -135,13 +140,16 @@ class Batch:
             waiting.error = refusal
         waiting.done = True
 
-    def take(self, record: CommitRecord, waiting: Waiting | None = None) -> None:
-        """Put in a commit that is in the log already; `waiting` is who waits for it here, if anybody."""
+    def take(self, record: CommitRecord, waiting: Waiting | None = None, *, packs: bool = False) -> None:
+        """Put in a commit that is in the log already; `waiting` is who waits for it here, if anybody.
+
+        If it `packs`, its quads are left in the record, and no commit may be decided in this batch any more.
+        """
+        if packs and not record.drops_properties:
+            self._take_packed(record, waiting)
+            return
         add, remove = (_parsed(part) for part in (record.quads_added, record.remove))
-        before = self.settled[-1].after if self.settled else self.reached
-        link = leaves.link_leaf(record.leaves[-1]) if record.leaves else before.link
-        after = Leaves(before.lines + len(record.leaves), self.last + 1 if record.leaves else before.number, link)
-        made = [leaves.parse_leaf(line)[0] for line in record.leaves]
+        after, made = self._after(record)
         graphs = [each for each in record.drop if " " not in each]
         if len(graphs) < len(
             record.drop
@@ -156,6 +164,21 @@ class Batch:
         self.settled.append(
             Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched, _size(add, record))
         )
+
+    def _take_packed(self, record: CommitRecord, waiting: Waiting | None) -> None:
+        after, made = self._after(record)
+        graphs: set[object] = {ox.NamedNode(name) if name else vocab.CATALOG for name in record.graphs()}
+        self.wrote.update(dict.fromkeys(graphs, object()))
+        waiting = Waiting(Change()) if waiting is None else waiting
+        size = record.quads_added.count(b"\n") + len(record.add) // 1_000
+        self.settled.append(Settled(waiting, (), (), made, record.leaves, after, record, graphs, size))
+
+    def _after(self, record: CommitRecord) -> tuple[Leaves, list[Leaf]]:
+        """Return how far the log of leaves reaches after a record, and the leaves of that."""
+        before = self.settled[-1].after if self.settled else self.reached
+        link = leaves.link_leaf(record.leaves[-1]) if record.leaves else before.link
+        after = Leaves(before.lines + len(record.leaves), self.last + 1 if record.leaves else before.number, link)
+        return after, [leaves.parse_leaf(line)[0] for line in record.leaves]
 
     def _of_property(self, dropped: str) -> list[ox.Quad]:
         return [

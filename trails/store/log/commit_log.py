@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 import pyoxigraph as ox
 
+from trails.display.progress import made_anew
 from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store.log import erasing, records
 from trails.store.log.commit_batch import Batch, Waiting, matching
@@ -33,6 +34,10 @@ from trails.store.log.sqlite import NAME, Head, SqliteHome
 _report: Final = logging.getLogger("trails")
 CHUNK: Final = 500
 """Records that are read at once, and the most that are caught up with while others wait for the lock."""
+_TEXT: Final = 8 << 20
+"""Bytes of quads, written as lines, that are brought in at once; one commit may have more."""
+_PACKED_FROM: Final = 64 << 10
+"""Bytes of packed bodies from which on records are brought in without their quads, which the engine gets from the text."""
 _HELD: Final = 120.0
 """Seconds for which another process that does the same is waited for."""
 _POLL: Final = 0.2
@@ -231,13 +236,20 @@ class Log:
     # --- reading
 
     def _over(
-        self, tail: Sequence[Row], head: Head, index: LogIndex, waiting_for: _WaitingFor | None = None
+        self,
+        tail: Sequence[Row],
+        head: Head,
+        index: LogIndex,
+        waiting_for: _WaitingFor | None = None,
+        *,
+        packs: bool = False,
     ) -> tuple[Batch, bytes]:
         """Return a batch of what others have appended, and the digest that the log has after it.
 
-        `waiting_for` gives who waits for a commit here, by its id, if that was written and the answer was lost.
+        `waiting_for` gives who waits for a commit here, by its id, if that was written and the answer was lost. If it `packs`,
+        the batch decides nothing more, and ends before it has more than `_TEXT` bytes, or a record looks for what is in it.
         """
-        batch, digest, number = index.new_batch(), self._digest, index.number
+        batch, digest, number, size = index.new_batch(), self._digest, index.number, 0
         if head.number < number:
             raise self._has_diverged(index, None)
         for at, row in enumerate(tail, number):
@@ -246,15 +258,18 @@ class Log:
                 if at == number > 0 and row.number == at + 1:
                     raise self._has_diverged(index, row.digest)
                 raise self._is_broken(index, at + 1)
+            size += unpacked.record.text
+            if packs and batch.settled and (size > _TEXT or unpacked.record.drops_properties):
+                break
             try:
                 waiting = None if waiting_for is None else waiting_for(row.commit_id)
-                batch.take(unpacked.record, waiting)
+                batch.take(unpacked.record, waiting, packs=packs)
             except (IntegrityError, ValueError, SyntaxError) as error:
                 raise self._is_unreadable(index, row, error) from error
             if row.flags & ERASES and waiting is None:
                 self.erased_with = row.number
             digest = row.digest
-        if head.number == number + len(tail) and head.digest != digest:
+        if head.number == number + len(batch.settled) and head.digest != digest:
             raise self._is_broken(index, head.number) if tail or not number else self._has_diverged(index, head.digest)
         return batch, digest
 
@@ -278,25 +293,42 @@ class Log:
             return self.catch_up(index)
 
     def catch_up(self, index: LogIndex, waiting_for: _WaitingFor | None = None) -> bool:
-        """Bring in the tail, step by step; return whether there was one. Within `LogIndex.writing`."""
-        news = False
+        """Bring in the tail, step by step, in bounded memory; return whether there was one. Within `LogIndex.writing`.
+
+        Each step is kept before the next one is read: whoever was killed goes on from there.
+        """
+        start, is_behind = index.number, True
+        with made_anew("reading the log") as move:
+            while is_behind:
+                head, tail = self._since(index.number)
+                if head.erased > self._erased:
+                    self._vacuumed(index, head.erased)
+                if not tail and head.number > index.number:
+                    raise self._is_broken(index, index.number + 1)
+                self._bring_in(tail, head, index, waiting_for)
+                is_behind = index.number < head.number
+                if move is not None:
+                    move(index.number - start, head.number - start, "")
+        return index.number > start
+
+    def _bring_in(self, tail: list[Row], head: Head, index: LogIndex, waiting_for: _WaitingFor | None) -> None:
+        """Let an index carry out records, as many at a time as memory is for."""
+        further = head._replace(number=index.number + len(tail) + 1)
+        end = head if head.number < further.number else further
+        packs = sum(len(row.body) for row in tail) >= _PACKED_FROM
         while True:
-            head, tail = self._since(index.number)
-            if head.erased > self._erased:
-                self._vacuumed(index, head.erased)
-            reached = tail[-1].number if tail else index.number
-            if not tail and head.number > index.number:
-                raise self._is_broken(index, index.number + 1)
-            further = head._replace(number=reached + 1)
-            batch, digest = self._over(tail, head if head.number <= reached else further, index, waiting_for)
-            if tail:
-                news = True
-                self._received(index, tail, batch)
-                self._digest = digest
-                index.carry_out(batch)
-                index.refuse_failed()
-            if reached >= head.number:
-                return news
+            batch, digest = self._over(tail, end, index, waiting_for, packs=packs)
+            if not tail:
+                return
+            rows, tail = tail[: len(batch.settled)], tail[len(batch.settled) :]
+            self._received(index, rows, batch)
+            self._digest = digest
+            index.carry_out(batch)
+            index.refuse_failed()
+            if not tail:
+                return
+            if end.number < index.number:
+                end = further
 
     def _since(self, number: int) -> tuple[Head, list[Row]]:
         """Return where the log ends, and some of what follows on a number."""

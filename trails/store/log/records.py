@@ -51,6 +51,8 @@ _DICTIONARY: Final = (
     b"2001/XMLSchema#dateTime> <urn:trails:session:"
 )
 """What most bodies hold, so that small ones compress well. It is part of the format: it never changes."""
+STEP_BYTES: Final = 1 << 20
+"""Bytes of packed bodies after which no further record is read in one step, whatever the log has."""
 _SMALL: Final = (13, 6)
 _GREAT: Final = (15, 8)
 """How far back a packer looks, as a power of two bytes, and how much memory it takes (zlib's windowBits and memLevel)."""
@@ -97,6 +99,16 @@ class CommitRecord:
     def quads_added(self) -> bytes:
         """The quads that it adds, as lines."""
         return b"" if self.flags & REWRITES else self.add
+
+    @property
+    def text(self) -> int:
+        """How many bytes its quads are."""
+        return len(self.add) + len(self.remove)
+
+    @property
+    def drops_properties(self) -> bool:
+        """Whether it drops properties the values of which it does not tell."""
+        return any(" " in each for each in self.drop)
 
     def graphs(self) -> set[str]:
         """Return the graphs that it touches; "" is the default graph."""

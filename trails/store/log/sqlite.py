@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from trails.errors import InvalidInput, StoreFailed, StoreLocked, TrailsError
 from trails.files import PRIVATE, link_refused, sync_folder
 from trails.store.log import records
-from trails.store.log.records import ERASES, START, CommitRecord, Row
+from trails.store.log.records import ERASES, START, STEP_BYTES, CommitRecord, Row
 from trails.store.log.rewriting import stated_in, to_state
 
 FORMAT: Final = 4
@@ -755,8 +755,17 @@ def _lines(connection: sqlite3.Connection, number: int) -> int:
 
 
 def tail_of(connection: sqlite3.Connection, after: int, most: int = _STEP) -> list[Row]:
-    """Return up to `most` records that follow on a number, in order; raise `StoreFailed` for what can be none."""
-    found = connection.execute(_TAIL, (after, most)).fetchall()
+    """Return up to `most` records that follow on a number, in order, and no more once they have `STEP_BYTES`.
+
+    Raises `StoreFailed` for what can be none.
+    """
+    found, size = list[tuple[Any, ...]](), 0
+    with contextlib.closing(connection.execute(_TAIL, (after, most))) as cursor:
+        for row in cursor:
+            found.append(row)
+            size += len(row[4]) if type(row[4]) is bytes else 0
+            if size >= STEP_BYTES:
+                break
     for row in found:
         if tuple(map(type, row[:7])) != _TYPES or (row[7] is not None and type(row[7]) is not bytes):
             raise StoreFailed(f"record {row[0]} of the log was altered; nothing of it was read. Restore a backup")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from trails.store.log.records import STEP_BYTES
+
 FORMAT: Final = 1
 """The format of the tables that this version reads and writes."""
 
@@ -100,7 +102,12 @@ for it for ever. A pooler would give what is set for a connection to whoever get
 LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s FOR UPDATE"
 HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"
 _COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
-TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number > %s ORDER BY number LIMIT %s"  # noqa: S608
+_TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number > %s ORDER BY number LIMIT %s"  # noqa: S608
+TAIL: Final = f"""SELECT {_COLUMNS} FROM (
+      SELECT {_COLUMNS}, sum(octet_length(body)) OVER (ORDER BY number) - octet_length(body) AS bytes_before
+      FROM ({_TAIL}) AS following) AS counted
+    WHERE bytes_before < {STEP_BYTES} ORDER BY number"""  # noqa: S608
+"""At least one record, if any follows, and then as many as fit into a step."""
 BEFORE: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number <= %s ORDER BY number DESC LIMIT %s"  # noqa: S608
 ADD: Final = f"INSERT INTO trails_records (store, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
 _NEW_END: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s)"

@@ -1,0 +1,138 @@
+"""How a process joins a store in PostgreSQL: in steps of so many bytes, and from where the one before it was killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+import trails
+from tests.support.clusters import log_of
+from trails.store.contract import Solutions
+from trails.store.index import engine, engine_filling
+from trails.store.log import commit_log, records, sqlite
+from trails.store.log.records import CommitRecord
+
+_CHANCE = random.Random(7)
+_EVERY_TURN = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
+
+
+def _text(size: int) -> str:
+    """Return a text that does not get much smaller when it is packed."""
+    return _CHANCE.randbytes(size // 2).hex()
+
+
+def _count(store: trails.Repository) -> object:
+    """Return how many turns the engine finds."""
+    found = store.query(_EVERY_TURN)
+    assert isinstance(found, Solutions)
+    return found.to_dicts()[0]["n"]
+
+
+def _fill(store: trails.Repository, sessions: int, size: int) -> None:
+    for number in range(sessions):
+        session = store.create(id=f"s{number}")
+        session.append("user", _text(size))
+        session.persist()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Have stores opened from now on as on a machine that has no copy yet."""
+
+    def move() -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+
+    return move
+
+
+def test_a_step_ends_once_it_has_its_bytes(url: str) -> None:
+    with trails.open(url, create=True) as store:
+        _fill(store, 5, 1 << 20)  # half of that packed
+        log = log_of(store.store)
+        assert [row.number for row in log.server.tail(0, 500)] == [1, 2]
+        assert [row.number for row in log.server.tail(2, 500)] == [3, 4]
+        assert [row.number for row in log.server.tail(4, 500)] == [5]
+        assert [row.number for row in log.home.tail(0)] == [1, 2]
+
+
+@pytest.mark.parametrize("text", [1, 8 << 20])
+def test_a_copy_takes_in_what_a_step_holds_as_memory_allows(
+    url: str, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch, text: int
+) -> None:
+    monkeypatch.setattr(commit_log, "_TEXT", text)
+    monkeypatch.setattr(commit_log, "_PACKED_FROM", 1)
+    with trails.open(url, create=True) as store:
+        _fill(store, 7, 100)
+        elsewhere()
+        with trails.open(url) as other:
+            assert {each.id for each in other.list()} == {f"s{number}" for number in range(7)}
+            assert _count(other) == 7
+            store.delete("s3")
+            _fill_one(store, "s8")
+            other.sync()
+            assert {each.id for each in other.list()} == {"s0", "s1", "s2", "s4", "s5", "s6", "s8"}
+            assert _count(other) == 7
+            assert other.verify().findings == ()
+
+
+def _fill_one(store: trails.Repository, name: str) -> None:
+    session = store.create(id=name)
+    session.append("user", "once more")
+    session.persist()
+
+
+def test_an_index_that_was_killed_while_it_was_made_goes_on_from_there(
+    url: str, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(url, create=True) as store:
+        _fill(store, 9, 100)
+    elsewhere()
+    monkeypatch.setattr(engine, "_SMALL_FILE", 0)
+    monkeypatch.setattr(engine, "_STEP", 1)
+    monkeypatch.setattr(engine, "_SAVE_SECONDS", 0.0)
+    fill, taken = engine_filling.fill, list[CommitRecord]()
+
+    def killed(into: ox.Store, given: Iterable[CommitRecord]) -> int:
+        if len(taken) == limit:
+            raise KeyboardInterrupt
+        found = list(given)
+        taken.extend(found)
+        return fill(into, found)
+
+    monkeypatch.setattr(engine_filling, "fill", killed)
+    for limit in (3, 6):  # noqa: B007 - read in `killed`
+        with pytest.raises(KeyboardInterrupt):
+            trails.open(url)
+    limit = -1
+    with trails.open(url) as store:
+        assert _count(store) == 9
+    assert len(taken) == 9
+
+
+def test_rows_that_were_not_ended_go_on_from_there(
+    url: str, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(url, create=True) as store:
+        _fill(store, 6, 100)
+    elsewhere()
+    monkeypatch.setattr(sqlite, "STEP_BYTES", 1)
+    unpack, left = records.Row.unpack, 1_000
+
+    def counted(row: records.Row) -> records.Unpacked:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        return unpack(row)
+
+    with trails.open(url) as store:
+        monkeypatch.setattr(records.Row, "unpack", counted)
+        left = 4
+        with pytest.raises(KeyboardInterrupt):
+            store.list()
+        left = 2
+        assert len(list(store.list())) == 6
