@@ -205,3 +205,18 @@ def test_a_large_store_that_is_given_is_copied_and_stays_as_it_was(
         benchmarks.run("tiny", only=["scale"], folder=tmp_path, large=made)
     assert seen == [["one"]]
     assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.slow
+def test_partitions_are_measured_at_any_size(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks import partitions
+
+    clusters.check_there()
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # it sets it, and this sets it back
+    partitions.main(["--rows", "300"])
+    figures = dict(line.rsplit(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert len(figures) == 9
+    assert 400 < float(figures["bytes a record"].replace(",", "")) < 1500
+    assert 0.2 < float(figures["append, against an empty store"]) < 5
