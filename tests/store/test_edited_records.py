@@ -10,6 +10,7 @@ import pytest
 
 import trails
 from tests.support import edited_records
+from tests.support.clusters import log_of
 from tests.support.edited_records import Edit, FolderLog, TableLog
 from tests.support.machines import Size
 from trails import Repository, StoreFailed
@@ -109,6 +110,16 @@ def test_a_log_that_says_that_it_ends_earlier_or_later_than_it_does_is_found(
         attacked.say(attacked.head.number, attacked.head.digest)
 
 
+def test_a_look_at_the_records_alone_finds_an_end_that_is_another(url: str, tmp_path: Path) -> None:
+    with trails.open(url, create=True) as store:
+        edited_records.fill(store)
+        table = TableLog(url, tmp_path / "cache")
+        assert log_of(store.store).trouble(store.store) is None  # type: ignore[arg-type] # a store with a log of its own
+        table.say(table.head.number - 1, table.rows[-2].digest)
+        trouble = log_of(store.store).trouble(store.store)  # type: ignore[arg-type]
+        assert f"ends with record {table.head.number - 1}, and its last record is {table.head.number}" in f"{trouble}"
+
+
 # --- what thin processes find records by
 
 
@@ -138,21 +149,23 @@ def test_a_table_that_misleads_thin_processes_is_found_and_a_vacuum_mends_it(
 # --- what is rewritten again
 
 
-def _redacted(attacked: Attacked, edit: Row) -> set[str]:
-    """Put an edited record into a log, and redact what stands beside that in the record; return what `verify` finds then."""
+def _redacted(attacked: Attacked, edit: Row, turn: int) -> set[str]:
+    """Put an edited record into a log, and redact a turn that it holds; return what `verify` finds then."""
     attacked.put(edit)
     with attacked.open(anew=True) as store:
-        store.redact("plan", 0, by="dave")
+        store.redact("plan", turn, by="dave")
         store.maintenance.vacuum()
         return _codes(store)
 
 
 @pytest.mark.parametrize("as_written", [lambda edit: edit.new, edited_records.as_older_versions], ids=["now", "before"])
+@pytest.mark.parametrize("at", [0, -1], ids=["rewritten before", "never rewritten"])
 def test_a_redaction_and_a_vacuum_make_no_edit_look_right(
-    attacked: Attacked, as_written: Callable[[Edit], Row]
+    attacked: Attacked, as_written: Callable[[Edit], Row], at: int
 ) -> None:
-    edit = next(each for each in edited_records.edits(attacked.rows) if each.kind == "altered: add graph model")
-    assert "bad-log" in _redacted(attacked, as_written(edit))
+    edit = [each for each in edited_records.edits(attacked.rows) if each.kind == "altered: add graph model"][at]
+    assert (edit.old.rewritten is None) == (at == -1)
+    assert "bad-log" in _redacted(attacked, as_written(edit), turn=5 if at else 0)
 
 
 def test_what_version_0_1_rewrote_is_not_proven_until_a_vacuum_says_so(

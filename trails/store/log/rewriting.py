@@ -39,10 +39,13 @@ class Rewritings:
 
     def trouble(self) -> str | None:
         """Return what is wrong with the first record that is not as the log says, to be read after "record" and its place."""
-        wrong = min((each for each, digest in self.there.items() if self.stated.get(each) != digest), default=None)
-        if wrong is None:
+        differing = sorted(each for each, digest in self.there.items() if self.stated.get(each) != digest)
+        if not differing:
             return None
-        if wrong in self.older and wrong not in self.stated:
+        newer = (each for each in differing if each not in self.older or each in self.stated)
+        wrong = next(newer, None)
+        if wrong is None:
+            wrong = differing[0]
             return (
                 f"{wrong} was rewritten, and no later record says so, as version 0.1 of Trails did it: what stands there is not "
                 "proven. If you redacted or deleted with that version, `trails store vacuum` says so in the log now; if not, "
