@@ -593,9 +593,9 @@ SCORES: Final = RecordKind(
 def _logged_signatures(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
     """Return which signatures there are; of one whose key was taken out, nothing else says how the rest was."""
     named = store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG))
-    taken_out = (None, vocab.SIGNER_KEY, Literal(iris.UNNAMED), vocab.CATALOG)
-    gone = {quad.subject for quad in store.quads(taken_out)} if named else ()
-    return [*named, *(each for quad in named if quad.subject in gone for each in about(store, subject_of(quad)))]
+    taken_out = (vocab.SIGNER_KEY, Literal(iris.UNNAMED), vocab.CATALOG)
+    gone = [said for quad in named if store.quads((NamedNode(said := subject_of(quad)), *taken_out))]
+    return [*named, *(each for said in gone for each in about(store, said))]
 
 
 _signatures_arriving: Final = unknown_of((vocab.HEAD_SIGNATURE,))

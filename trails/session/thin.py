@@ -9,8 +9,8 @@ from trails.store.postgres.thin import ThinStore
 
 _ANSWERED: Final = frozenset(
     {
-        "batch", "branches", "checkout", "close", "commit", "create", "load", "notes", "payload", "record", "refresh", "refs",
-        "replay", "resolve", "session", "sync", "tags",
+        "branches", "checkout", "close", "commit", "context", "create", "diff", "load", "notes", "payload", "record", "refresh",
+        "refs", "replay", "resolve", "session", "set_label", "sync", "tags",
         "as_of", "limits", "reader", "read_only", "store", "workspace",
     }
 )  # fmt: skip

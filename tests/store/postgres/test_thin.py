@@ -13,6 +13,7 @@ from pyoxigraph import Quad
 import trails
 from tests.support.clusters import Cluster, log_of
 from trails import HeadConflict, InvalidInput, NeedsWholeStore, Repository, Session, SessionNotFound, StoreFailed
+from trails.integrity.signed_notes import new_principal_key
 from trails.store.postgres import upkeep
 from trails.store.postgres.thin import ThinStore
 
@@ -164,6 +165,43 @@ def test_tags_refs_notes_labels_and_prompts_of_a_session_are_there(url: str, who
     assert [tag.name for tag in whole.tags.list()] == ["after", "before"]
     assert [note.text for note in whole.notes.list("plan")] == ["look here", "and here"]
     assert (whole.load("renamed").system, whole.refs["main"].session_id) == ("Be long", "plan")
+    assert whole.verify().ok
+
+
+def test_signatures_batches_diffs_and_contexts_of_the_sessions_in_use(url: str, whole: Repository) -> None:
+    pytest.importorskip("cryptography")
+    secret, public = new_principal_key("alice")
+    with trails.open(url, thin=True) as thin:
+        plan = thin.load("plan")
+        first = plan.sign(secret)
+        _append(plan, "e of plan")
+        assert [said.index for said in (first, plan.sign(secret))] == [3, 4]
+        with thin.commit() as batch:
+            new, other = batch.add(thin.create(id="new")), batch.add(thin.load("other-2"))
+            new.append("user", "one")
+            other.append("user", "two")
+        fork = plan.fork(at=2)
+        _append(fork, "x")
+        assert thin.diff(fork.id, "plan").common == 2
+        assert thin.context("plan").turns == plan.turns
+        thin.set_label("new", "renamed")
+        assert thin.load("renamed").id == "new"
+    whole.sync()
+    assert (len(whole.load("new")), len(whole.load("other-2"))) == (1, 5)
+    assert not whole.verify(signers=[public]).findings
+
+
+def test_a_session_is_read_again_once_many_were_in_use(
+    url: str, whole: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trails.store.postgres.thin._MOST", 60)
+    with trails.open(url, thin=True) as thin:
+        handles = [thin.load(f"other-{number}") for number in range(9)]
+        assert len(_held(thin)) < 9 * 40
+        for handle in handles:
+            _append(handle, "e")
+        assert [len(thin.load(handle.id)) for handle in handles] == [5] * 9
+    whole.sync()
     assert whole.verify().ok
 
 
