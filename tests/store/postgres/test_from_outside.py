@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -159,6 +160,35 @@ def between(cluster: Cluster) -> Iterator[_Between]:
     made = _Between(cluster.folder / ".s.PGSQL.5432")
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_sync_and_close_give_a_silent_server_up_within_seconds_and_keep_what_is_pending(
+    told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch, *, follows: bool
+) -> None:
+    monkeypatch.setattr(server, "READING", 0.5)
+    monkeypatch.setattr(server, "CLOSING", 0.3)
+    store = trails.open(told.replace(str(cluster.folder), str(between.folder)))
+    if follows:
+        store.store.follow_others()  # type: ignore[attr-defined] # of a store in PostgreSQL
+    session = store.load("plan")
+    session.append("user", "Thanks")
+    between.swallows = True
+    begun = time.monotonic()
+    with pytest.raises(StoreFailed, match="cannot be used"):
+        store.sync()
+    assert time.monotonic() - begun < 5
+    assert [session.pending, [turn.content for turn in store.load("plan")]] == [1, _SAID]
+    between.swallows = False
+    for end in (1, 0):
+        assert session.persist() == end
+    between.swallows = True
+    begun = time.monotonic()
+    store.close()
+    assert time.monotonic() - begun < 10
+    between.swallows = False
+    with trails.open(told) as again:
+        assert [turn.content for turn in again.load("plan")] == [*_SAID, "Thanks"]
 
 
 def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up_and_what_is_pending_is_kept(

@@ -18,11 +18,14 @@ SILENCE: Final = 60.0
 
 
 class Silent(psycopg.OperationalError):
-    """The server has not answered for `SILENCE` seconds."""
+    """The server has not answered for as long as is waited for it."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """psycopg's own, whose waiting ends after `SILENCE` seconds with `Silent`, and which is closed where a pipeline fails."""
+    """psycopg's own, whose waiting ends after `silence` seconds with `Silent`, and which is closed where a pipeline fails."""
+
+    silence: float | None = None
+    """For how many seconds nothing may come, if that is less than `SILENCE`."""
 
     @contextmanager
     def pipeline(self) -> Iterator[psycopg.Pipeline]:
@@ -44,22 +47,22 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def wait(self, gen: Generator[Any, Any, Any], *given: Any, **named: Any) -> Any:
         """Do what the driver does, while the server is heard."""
         try:
-            return super().wait(_while_heard(gen), *given, **named)
+            return super().wait(_while_heard(gen, min(SILENCE, self.silence or SILENCE)), *given, **named)
         except Silent:
             self.close()  # first, or the end of a pipeline would wait once more
             raise
 
 
-def _while_heard(asking: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    end = time.monotonic() + SILENCE
+def _while_heard(asking: Generator[Any, Any, Any], silence: float) -> Generator[Any, Any, Any]:
+    end = time.monotonic() + silence
     try:
         wanted = next(asking)
         while True:
             ready = yield wanted
             if ready:
-                end = time.monotonic() + SILENCE
+                end = time.monotonic() + silence
             elif time.monotonic() > end:
-                raise Silent(f"the server has not answered for {SILENCE:.0f} seconds")
+                raise Silent(f"the server has not answered for {silence:.0f} seconds")
             wanted = asking.send(ready)
     except StopIteration as done:
         return done.value

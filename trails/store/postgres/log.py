@@ -131,11 +131,14 @@ class PostgresLog(Log):
 
     def read_on(self, index: LogIndex, *, is_patient: bool = False) -> bool:
         """Bring in what is in the log; one trip to the server for each 500 records, and one if there are none."""
-        with index.writing():
+        begun = time.monotonic()
+        with index.writing(), self._server.briefly(server.READING):
             index.refuse_failed()
             try:
                 news = self.catch_up(index)
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
+                if not is_patient and time.monotonic() - begun >= server.READING:
+                    raise  # it is silent
                 again = partial(self.catch_up, index)
                 news = server.patiently(again) if is_patient else again()
             if time.monotonic() - self._said_at >= server.HEARD:
@@ -265,8 +268,9 @@ class PostgresLog(Log):
     def end(self, index: LogIndex) -> None:
         super().end(index)
         if not self._is_in_doubt and self._server.is_connected:
-            with index.writing():
-                self.register(index, is_closed=True)
+            with index.writing(), self._server.briefly(server.CLOSING):
+                if self._server.is_connected:  # it may have been silent meanwhile
+                    self.register(index, is_closed=True)
 
     def close(self) -> None:
         super().close()

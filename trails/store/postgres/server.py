@@ -32,6 +32,8 @@ from trails.store.postgres.roles import Right, Tables
 if TYPE_CHECKING:
     import psycopg
 
+    from trails.store.postgres.connection import Connection
+
 FORGOTTEN: Final = 30
 """Days without a word after which an index is told no more."""
 HEARD: Final = 60.0
@@ -82,6 +84,10 @@ _KEPT: Final = {
     "connect_timeout": 10,
     "tcp_user_timeout": 25_000,  # ms: no keepalive is sent while something that was sent is not acknowledged
 }
+READING: Final = 5.0
+"""Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
+CLOSING: Final = 2.0
+"""Seconds for which the end of a process waits to say that it has ended."""
 PATIENCE: Final = 20.0
 """Seconds for which a commit tries to reach a server that went away."""
 _STEP: Final = 500
@@ -173,9 +179,11 @@ class Server:
         self.trips = 0
         """How often the server was asked for something and waited for."""
         self._driver = driver()
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
         self._doubts = False
         self._is_in_use = False
+        self._silence: float | None = None
+        """For how many seconds an answer is waited for, if not for as long as any may take."""
         self._may_move = False
         """Whether the address names several servers."""
         self._is_pooled = False
@@ -699,12 +707,14 @@ class Server:
                 connection.close()
 
     @contextlib.contextmanager
-    def _asked(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def _asked(self) -> Iterator[Connection]:
         """Give the connection, made where it is missing, and say in words of ours what the driver says of a failure."""
         errors = self._driver.errors
         try:
             self.trips += 1
-            yield self._connected()
+            connection = self._connected()
+            connection.silence = self._silence
+            yield connection
         except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
             self._hang_up()
             raise NoTable(
@@ -735,12 +745,23 @@ class Server:
             self._hang_up()
             raise
 
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+    @contextlib.contextmanager
+    def briefly(self, seconds: float) -> Iterator[None]:
+        """Wait no longer than that for an answer, or for a connection, within this block."""
+        before, self._silence = self._silence, seconds
+        try:
+            yield
+        finally:
+            self._silence = before
+
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             given = self._given()
             self._may_move = "," in f"{given.get('host', '')}"
             own = {**_KEPT, "application_name": "trails"}
             options: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
+            if self._silence is not None and "connect_timeout" in options:
+                options["connect_timeout"] = max(2, round(self._silence))
             from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
 
             try:
@@ -749,7 +770,7 @@ class Server:
                 if isinstance(error, self._driver.ProgrammingError) or _OF_URL.search(f"{error}"):
                     raise self._wrong_url(error) from None
                 raise
-            self._connection = made
+            self._connection, made.silence = made, self._silence
             made.add_notice_handler(self._noticed)
             self._is_pooled = made.execute(statements.WHO_ANSWERS).fetchone() != (made.info.backend_pid,)
             if not self._is_pooled:
