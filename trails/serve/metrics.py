@@ -101,7 +101,7 @@ class _DatabaseFigures(Collector):
         yield _gauge("trails_records_bytes", "Bytes of the records of all stores of the database.", log.bytes)
         if log.replayed_seconds is not None:
             yield _gauge("trails_replayed_seconds", "The age of a standby's newest transaction.", log.replayed_seconds)
-        commits, seconds = snapshot_age(folder_of(self._server.identity), log.commits)
+        commits, seconds = snapshot_age(folder_of(self._server.cache_name()), log.commits)
         if commits is not None and seconds is not None:
             yield _gauge(
                 "trails_snapshot_commits", "Commits since this machine's newest snapshot of an index.", commits

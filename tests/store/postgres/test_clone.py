@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -15,8 +16,11 @@ import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster, log_of
 from tests.support.commands import invoke, ok_json
+from tests.support.poolers import Pooler
 from trails import StoreFailed
 from trails.store.postgres import upkeep
+from trails.store.postgres.address import parse
+from trails.store.postgres.server import Server
 
 
 @pytest.fixture
@@ -47,14 +51,34 @@ def texts(place: str) -> list[str]:
         return [turn.text for turn in store.load("plan").turns]
 
 
-def test_without_it_a_restored_copy_and_its_original_delete_each_others_index(
+def test_without_it_too_a_copy_in_another_database_has_an_index_of_its_own(
     restored: str, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    append(restored, "By bus")
-    append(url, "By train")
     with caplog.at_level(logging.WARNING, "trails"):
+        append(restored, "By bus")
+        append(url, "By train")
         assert texts(restored) == ["Plan a trip", "By bus"]
-    assert "has another history than this machine saw" in caplog.text
+        assert texts(url) == ["Plan a trip", "By train"]
+    assert caplog.text == ""
+    assert len(list((Path(os.environ["XDG_CACHE_HOME"]) / "trails").iterdir())) == 2
+
+
+def test_the_name_of_an_index_is_that_of_its_server_and_database_whoever_asks_and_however(
+    restored: str, url: str, pooler: Pooler, cluster: Cluster
+) -> None:
+    standby = clusters.standby_of(cluster)
+    try:
+        places = [url, pooler.url(url), url.replace(f"{cluster.folder}", f"{standby.folder}"), restored]
+        names = [cache_name(each) for each in places]
+    finally:
+        clusters.remove(standby)
+    assert names[0] == names[1] == names[2] != names[3]
+
+
+def cache_name(place: str) -> str:
+    with closing(Server(parse(place))) as log:
+        log.find()
+        return log.cache_name()
 
 
 def test_a_clone_and_its_original_go_on_each_with_its_own_index(
@@ -69,7 +93,7 @@ def test_a_clone_and_its_original_go_on_each_with_its_own_index(
         assert texts(url) == ["Plan a trip", "By train one", "By train two"]
     assert caplog.text == ""
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "trails"
-    assert {folder.name for folder in cache.iterdir()} == {done.before, done.identity}
+    assert {folder.name.partition("-")[0] for folder in cache.iterdir()} == {done.before, done.identity}
 
 
 def test_a_clone_has_the_history_of_its_original_and_none_of_its_readers(restored: str, url: str) -> None:

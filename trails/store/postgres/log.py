@@ -354,11 +354,11 @@ class _Attempt:
         return left
 
 
-def folder_of(identity: str) -> Path:
-    """Return the folder with this machine's copy of a log, by its identity: in `$XDG_CACHE_HOME/trails`, or `~/.cache/trails`."""
+def folder_of(cache_name: str) -> Path:
+    """Return the folder with this machine's copy of a log: in `$XDG_CACHE_HOME/trails`, or `~/.cache/trails`."""
     base = os.environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"  # noqa: PTH117 - as the XDG specification has it
-    return root / "trails" / identity
+    return root / "trails" / cache_name
 
 
 _report: Final = logging.getLogger("trails")
@@ -379,7 +379,7 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
             server.make()
         head = server.find()
         server.say_in_use()
-        folder = folder_of(server.identity)
+        folder = folder_of(server.cache_name())
         home = _copy(server, folder)
         log = PostgresLog(server, home, folder, is_read_only=is_read_only)
     except BaseException:

@@ -175,13 +175,14 @@ class Server:
         self.indexes = False
         """Whether it says of each record that it writes which sessions that is about."""
         self.identity = ""
-        """What this machine's copy is named after: the id, but for a copy that `trails store clone` told from its original."""
+        """What `cache_name` begins with: the id, but for a store that `trails store clone` told from its original."""
         self.trips = 0
         """How often the server was asked for something and waited for."""
         self._driver = driver()
         self._connection: Connection | None = None
         self._doubts = False
         self._is_in_use = False
+        self._place = ""
         self._silence: float | None = None
         """For how many seconds an answer is waited for, if not for as long as any may take."""
         self._may_move = False
@@ -199,7 +200,7 @@ class Server:
     def another(self, *, past_pooler: bool = False) -> Server:
         """Return a further connection to the same store, for another thread; past the pooler if the address says how."""
         made = Server(self.address.past_pooler() if past_pooler else self.address)
-        made.id, made.identity, made.indexes = self.id, self.identity, self.indexes
+        made.id, made.identity, made.indexes, made._place = self.id, self.identity, self.indexes, self._place
         return made
 
     # --- the store's row
@@ -285,6 +286,25 @@ class Server:
             if connection.execute(statements.IS_LIMITED).fetchone() == (True,):
                 return "; this user sees only the stores that it was granted: the owner's `trails store grants` gives it this one"
         return ""
+
+    def cache_name(self) -> str:
+        """Return what this machine's copy is called: by the identity, the server and the database.
+
+        A store that was restored elsewhere has another one; one in a standby, or behind a pooler, has the same.
+        """
+        if not self._place:
+            try:
+                found = self._one(statements.PLACE)
+            except Unreachable:
+                raise
+            except StoreFailed:  # not for this user, or not in every server that speaks this protocol
+                found = self._one(statements.DATABASE)
+            self._place = hashlib.sha256(f"{found}".encode()).hexdigest()[:12]
+        return f"{self.identity}-{self._place}"
+
+    def _one(self, statement: str) -> tuple[Any, ...] | None:
+        with self._asked() as connection:
+            return connection.execute(statement.encode()).fetchone()
 
     def clone(self) -> None:
         """Draw an identity for this copy of a store, and forget whose indexes its original had."""

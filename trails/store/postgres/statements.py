@@ -93,6 +93,10 @@ GRANTED: Final = """SELECT DISTINCT rolname FROM pg_class, aclexplode(relacl) AS
     JOIN pg_roles ON pg_roles.oid = given.grantee
     WHERE pg_class.oid = ANY(CAST(CAST(%s AS text[]) AS regclass[])) AND given.grantee <> relowner ORDER BY rolname"""
 IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
+PLACE: Final = """SELECT system_identifier, oid FROM pg_control_system(), pg_database
+    WHERE datname = current_database()"""
+"""Which server and which database this is: a standby has those of its primary, a restored dump has others."""
+DATABASE: Final = "SELECT 0, oid FROM pg_database WHERE datname = current_database()"
 IS_STANDBY: Final = "SELECT pg_is_in_recovery()"
 REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BOUNDED: Final = """SELECT set_config('lock_timeout', '20000', true),

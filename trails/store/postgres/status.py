@@ -64,7 +64,7 @@ def status_of(location: str) -> Status:
     with closing(Server(address.parse(location))) as log:
         log.find()
         figures = log.figures()
-        folder = folder_of(log.identity)
+        folder = folder_of(log.cache_name())
         number = _number_in(folder)
         readers: list[Reader] = []
         with suppress(StoreFailed):  # a user who may read the store alone

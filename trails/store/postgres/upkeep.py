@@ -96,7 +96,7 @@ def look(location: str) -> list[Check]:
             _log(head),
             _registering(lacking) or _readers(log, head),
             _sessions(log),
-            _cache(log.identity),
+            _cache(log.cache_name()),
             *_progress(location),
         ]
     finally:
@@ -169,8 +169,8 @@ def _progress(location: str) -> Iterator[Check]:
     yield Check("queue", not is_old, words["waiting"], remedy if is_old else "")
 
 
-def _cache(identity: str) -> Check:
-    folder = folder_of(identity)
+def _cache(cache_name: str) -> Check:
+    folder = folder_of(cache_name)
     there = next(each for each in (folder, *folder.parents) if each.is_dir())
     if not os.access(there, os.W_OK):
         return Check("cache", False, f"{there} cannot be written to", "set XDG_CACHE_HOME to a folder that can")
