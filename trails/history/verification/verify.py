@@ -139,6 +139,7 @@ def verify(
     against the quads, too.
     """
     if session_id is None and isinstance(store, EmbeddedStore):
+        store.refuse_failed()
         try:
             store.read_rewritten()
         except StoreFailed as error:
