@@ -76,6 +76,14 @@ def test_more_clients_than_connections_commit_read_and_redact(pooled: str) -> No
             each.close()
 
 
+def test_thin_workers_behind_the_pooler_go_on_from_each_others_turns(pooled: str) -> None:
+    with trails.open(pooled, thin=True) as one, trails.open(pooled, thin=True) as two:
+        for number in range(6):
+            with (one, two)[number % 2].session("chat") as chat:
+                chat.append("user", f"{number}")
+        assert [turn.content for turn in one.session("chat").turns] == ["0", "1", "2", "3", "4", "5"]
+
+
 def test_no_lock_no_setting_no_prepared_statement_and_no_listener_stays_with_the_pooler(
     pooled: str, cluster: Cluster
 ) -> None:
