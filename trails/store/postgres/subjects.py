@@ -100,26 +100,33 @@ def subjects_of(record: CommitRecord) -> Mapping[int, int | None]:
     if record.flags & REWRITES:
         return {EVERYBODY: None}
     found: dict[int, int | None] = {}
-    added = _lines(record.quads_added)
-    graphs = set[bytes]()
-    for line in (*_lines(record.remove), *added):
-        last = line[line.rfind(b" ", 0, -2) + 1 : -2]
-        if last in graphs and line.count(b" ") > _NO_GRAPH:  # most lines are of the graph of the one before
-            continue
-        for key in _keys_of_line(line):
-            found.setdefault(key)
-        if records.graph_of(line):
-            graphs.add(last)
+    graphs, catalog = _sorted_out((*_lines(record.remove), *_lines(record.quads_added)))
+    for key in (*map(_stem, graphs), *(key for line in catalog for key in _keys_of_line(line))):
+        found.setdefault(key)
     named = (*map(_key_dropped, record.drop), *map(_key_of_leaf, record.leaves))
     for key in filter(None, named):
         found.setdefault(key)
-    for line in added:
-        if _PARENT not in line:
-            continue
+    for line in _lines(record.quads_added) if any(_PARENT in line for line in catalog) else ():
         subject, predicate, rest = line.split(b" ", 2)
         if predicate == _PARENT and not records.graph_of(line):
             found[_stem(subject[1:-1])] = _stem(rest.removesuffix(b" .")[1:-1])
     return found
+
+
+def _sorted_out(lines: Iterable[bytes]) -> tuple[set[bytes], list[bytes]]:
+    """Return the named graphs of quads, and the lines of those that are in the catalog."""
+    graphs, catalog = set[bytes](), list[bytes]()
+    end = b"\n"
+    for line in lines:
+        if line.endswith(end) and line.count(b" ", 0, -len(end)) > 1:
+            continue  # in the graph of the one before: what comes before that has more than a subject and a predicate
+        graph = records.graph_of(line)
+        if graph:
+            graphs.add(graph)
+            end = b" <%b> ." % graph
+        else:
+            catalog.append(line)
+    return graphs, catalog
 
 
 def lacks(there: Mapping[int, int | None], record: CommitRecord) -> bool:

@@ -46,7 +46,7 @@ _BEGINNING: Final = 16_384
 """Bytes of the last record's body that are read for the log's last line, if it is about nothing that was asked for."""
 _FEW: Final = 64
 """Keys up to which all that is here is brought up to date at once."""
-_MOST: Final = 30_000
+_MOST: Final = 10_000
 """Quads that are held, if what is needed now has not more."""
 
 
