@@ -73,7 +73,8 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
     asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in query_files.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked
-    deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", "trails-mirror.service")}
+    units = ("trails-mirror.service", "trails-serve.service", "trails-backup.service", "trails-backup.timer")
+    deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", *units)}
     assert {name for name in names if "/deploy/" in name} == deploy
     exporter = (f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html"))
     page = {"trails/audit/report.html", "trails/compare/diff_page.css", "trails/compare/diff_page.html", *exporter}
