@@ -89,7 +89,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
             "": "Upkeep of the store: backups, dumps, upgrades, and room.",
             **_places("""
                 store.backup restore=store.restore_backup store.dump load=store.load_dump
-                upgrade=store.upgrade_store store.vacuum discard=moving.discard_copy sessions.prune
+                upgrade=store.upgrade_store store.vacuum snapshot=store.make_snapshot discard=moving.discard_copy sessions.prune
                 grants=database.print_grants clone=database.clone_store
                 status=database.show_status
             """),

@@ -433,9 +433,12 @@ class EmbeddedStore(EngineReader):
         read; what is here can be read on.
         """
         try:
-            return self._commits.read_on(self, is_patient=is_patient)
+            has_news = self._commits.read_on(self, is_patient=is_patient)
         finally:
             self._take_out()
+        if has_news:
+            self._index.save_soon()
+        return has_news
 
     def follow_others(self) -> None:
         """Bring in what others commit as they commit it, until the store closes."""

@@ -11,10 +11,14 @@ import pytest
 
 import trails
 from tests.support.clusters import log_of
+from tests.support.commands import invoke, ok, ok_json
 from trails.store.contract import Solutions
 from trails.store.index import engine, engine_filling
+from trails.store.index.index_folder import IndexFolder
 from trails.store.log import commit_log, records, sqlite
 from trails.store.log.records import CommitRecord
+from trails.store.postgres.log import folder_of
+from trails.store.postgres.status import status_of
 
 _CHANCE = random.Random(7)
 _EVERY_TURN = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
@@ -136,3 +140,47 @@ def test_rows_that_were_not_ended_go_on_from_there(
             store.list()
         left = 2
         assert len(list(store.list())) == 6
+
+
+def test_one_process_of_a_machine_makes_a_snapshot_at_a_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_PATIENCE", 0.1)
+    with trails.open(url, create=True) as store, trails.open(url) as other:
+        _fill(store, 2, 100)
+        index, folder = log_of(store.store), IndexFolder(folder_of(log_of(store.store).server.cache_name()))
+        with log_of(other.store).alone_here("snapshot") as is_alone:
+            assert is_alone
+            with pytest.raises(trails.StoreLocked, match="another process has been making a snapshot"):
+                store.store.snapshot()  # type: ignore[attr-defined] # an EmbeddedStore
+            with index.alone_here("snapshot") as is_second:
+                assert not is_second
+        assert folder.snapshots() == []
+        assert store.store.snapshot() == 2  # type: ignore[attr-defined]
+        assert [each.mark.number for each in folder.snapshots()] == [2]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1_000.0])
+def test_a_process_that_only_reads_on_makes_a_snapshot_in_time(
+    url: str, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(engine, "_SMALL_FILE", 0)
+    monkeypatch.setattr(engine, "_SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr(engine, "_SMALL", 15)
+    with trails.open(url, create=True) as store:
+        elsewhere()
+        with trails.open(url) as other:
+            folder = IndexFolder(folder_of(log_of(other.store).server.cache_name()))
+            _fill(store, 1, 100)
+            other.sync()
+            assert _count(other) == 1
+            _fill_one(store, "s1")
+            other.sync()
+            other.store._index.join()  # type: ignore[attr-defined]
+            assert [each.mark.number for each in folder.snapshots()] == ([2] if seconds == 0 else [])
+
+
+def test_a_command_makes_a_snapshot(url: str) -> None:
+    with trails.open(url, create=True) as store:
+        _fill(store, 3, 100)
+    assert ok_json(invoke("store", "snapshot", "--json", store=url))["commits"] == 3
+    assert status_of(url).snapshot_commits == 0
+    assert "all 3 commits" in ok(invoke("store", "snapshot", store=url))

@@ -84,6 +84,24 @@ def vacuum() -> None:
     cli.note("close it or let it refresh, and vacuum again; of PostgreSQL, `sync` there (`trails guide postgres`)")
 
 
+@cli.command("snapshot")
+def make_snapshot() -> None:
+    """Make a snapshot of this machine's index now.
+
+    The next process on this machine opens the store on the snapshot, and reads only what was committed since. Processes make
+    snapshots by themselves, by bytes and by time; call this after a large import, or while an image is built. What the log
+    holds and the index lacks is brought in first; cut short, it goes on when it is run again.
+    """
+    from trails.store import EmbeddedStore
+
+    with cli.open_store() as store, cli.view.working("making a snapshot"):
+        if not isinstance(store.store, EmbeddedStore):
+            raise InvalidInput(f"{store.store.location} has no index on this machine; run this where its store is")
+        number = store.store.snapshot()
+        facts = {"store": store.store.location, "commits": number}
+    cli.answer(facts, f"the index of {facts['store']} has a snapshot with all {number:,} commits")
+
+
 @cli.command("upgrade")
 @cli.option(
     "--backup FOLDER", "Where the backup goes; default: beside.", name="backup_folder", type=click.Path(path_type=Path)

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import pyoxigraph as ox
 
 from trails.display.progress import Progress, made_anew
-from trails.errors import StoreFailed
+from trails.errors import StoreFailed, StoreLocked
 from trails.store.index import engine_filling
 from trails.store.index.index_folder import IndexFolder, Mark, Private
 from trails.store.index.reading import Gate
@@ -41,7 +41,14 @@ _STEP: Final = 48 << 20
 _SAVE_SECONDS: Final = 10.0
 """Seconds after which one is due: what a kill costs, at most, besides a step."""
 _SNAPSHOT_EVERY: Final = 40_000
-"""Quads after which a new snapshot is made: whoever opens the store reads no more than those from the log."""
+"""Quads after which a new snapshot is made, each thousand bytes of text counted as one more: whoever opens the store reads no
+more than those from the log."""
+_SNAPSHOT_SECONDS: Final = 300.0
+"""Seconds after which a snapshot is made of fewer, if there are more than `_SMALL`."""
+_SNAPSHOT: Final = "snapshot"
+"""The name that is held by the one process of a machine that makes a snapshot."""
+_PATIENCE: Final = 120.0
+"""Seconds for which a snapshot that was asked for waits until another process has made its own."""
 _TOGETHER: Final = 8_000
 """Quads that wait for somebody who reads, before the engine gets them in the background."""
 _UNPACKED: Final = 500
@@ -75,7 +82,10 @@ class Engine:
         self._number = number
         """The last record that it has, or that is pending."""
         self._unsaved = 0
-        """Quads that came in since the last snapshot."""
+        """Quads that came in since the last snapshot, counted as `_SNAPSHOT_EVERY` says."""
+        self._saved_at = time.monotonic()
+        self._saved = 0
+        """The last record in the last snapshot that is known here."""
         self._keeps = False
         """Whether what is committed is kept: not before it is opened, which reads all of that from the log."""
         self._pending: deque[Batch] = deque()
@@ -202,7 +212,7 @@ class Engine:
             self.gate.alone(partial(engine_filling.fill, self.store, records))
         else:
             self.store.extend(added)
-        self._unsaved += sum(each.quads_added for each in settled)
+        self._unsaved += sum(each.size for each in settled)
         self._has_up_to(batches[-1].last)
 
     def _has_up_to(self, number: int) -> None:
@@ -238,6 +248,7 @@ class Engine:
         def put() -> None:
             self.store, self._private, self._unsaved, self._is_stale = engine, private, unsaved, False
             self.read_at, self._is_anew = _read_at(mark, until), False
+            self._saved, self._saved_at = mark.number, time.monotonic()
 
         self.gate.alone(put)
         self._has_up_to(until)
@@ -324,19 +335,33 @@ class Engine:
         """Make a snapshot in the background if enough came in since the last one."""
         if self._index is None or self._log.is_read_only or self.store is None:
             return
-        if self._unsaved < (_SMALL if self._private is None else _SNAPSHOT_EVERY):
-            return
-
-        if self._in_background(self._save_quietly):
-            self._unsaved = 0
+        unsaved = self._unsaved + self._pending_size
+        is_late = time.monotonic() - self._saved_at >= _SNAPSHOT_SECONDS
+        if unsaved >= (_SMALL if self._private is None or is_late else _SNAPSHOT_EVERY):
+            self._in_background(self._save_quietly)
 
     def _save_quietly(self) -> None:
-        with suppress(StoreFailed):
-            self.save()
+        """Make a snapshot, unless another process makes one, or has made one since this one did."""
+        with suppress(StoreFailed), self._log.alone_here(_SNAPSHOT) as is_alone:
+            newest = (
+                0 if self._index is None else max((each.mark.number for each in self._index.snapshots()), default=0)
+            )
+            if is_alone and newest <= self._saved:
+                self._again(self._save)
+            else:
+                self._saved, self._saved_at, self._unsaved = newest, time.monotonic(), 0
 
     def save(self) -> int:
-        """Publish a snapshot of it as it is now; return the number of its last record. One in memory moves to files then."""
-        return self._again(self._save)
+        """Publish a snapshot of it as it is now; return the number of its last record. One in memory moves to files then.
+
+        Raises `StoreLocked` if another process of this machine makes one for too long.
+        """
+        with self._log.alone_here(_SNAPSHOT, patience=_PATIENCE) as is_alone:
+            if not is_alone:
+                raise StoreLocked(
+                    f"another process has been making a snapshot of {self._log.location} for {_PATIENCE:.0f} seconds; wait for it"
+                )
+            return self._again(self._save)
 
     def _save(self) -> int:
         with self.lock:
@@ -345,6 +370,7 @@ class Engine:
             if self._index is None:
                 return self._position
             private, mark, self._unsaved = self._private, self._mark(), 0
+            self._saved, self._saved_at = mark.number, time.monotonic()
             if private is None:
                 self._publish_copy(self.store, self._index)
                 self._open()
@@ -355,8 +381,10 @@ class Engine:
 
     def _publish(self, engine: ox.Store, private: Private, mark: Mark) -> None:
         """Make a snapshot of an engine that is being filled, if the disk lets us."""
-        if self._index is not None and not self._log.is_read_only:
-            with suppress(OSError, RuntimeError):
+        if self._index is None or self._log.is_read_only:
+            return
+        with suppress(OSError, RuntimeError, StoreFailed), self._log.alone_here(_SNAPSHOT) as is_alone:
+            if is_alone:
                 private.sums = dict(self._index.publish(_copied(engine, private), mark, private.sums).sums)
 
     def _mark(self) -> Mark:

@@ -485,6 +485,18 @@ class Log:
         finally:
             self._release(index, name)
 
+    @contextmanager
+    def alone_here(self, name: str, *, patience: float = 0.0) -> Iterator[bool]:
+        """Have no other process of this machine be within for the same name; give False if one still is after some seconds."""
+        end = time.monotonic() + patience
+        while not (is_alone := self._locks.hold(name)) and time.monotonic() < end:
+            time.sleep(0.05)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._locks.release(name)
+
     def _hold(self, index: LogIndex, name: str) -> bool:
         return self._locks.hold(name)
 
