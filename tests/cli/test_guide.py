@@ -56,7 +56,7 @@ def test_the_pages_are_those_in_the_folder() -> None:
         "notebooks": {".ipynb"},
         "pictures": {".png", ".svg"},
         "pipeline": {".eval"},
-        "deploy": {"", ".yaml", ".service"},
+        "deploy": {"", ".yaml", ".service", ".timer"},
     }
     assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name not in others} == {".md"}
     for name, suffixes in others.items():
