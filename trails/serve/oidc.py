@@ -24,6 +24,7 @@ from trails.files import read_whole
 from trails.model import iris, validation
 from trails.rdf.session_records import DEFAULT_PRINCIPAL
 from trails.serve.callers import Caller, Role, Unauthorized, role_of
+from trails.serve.guard import is_loopback
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """The signatures that count: those by a key pair. A token that asks for another one, or for none, is refused."""
@@ -35,7 +36,6 @@ _TIMEOUT: Final = 5.0
 _LEEWAY: Final = 30.0
 """Seconds that the clocks of server and issuer may be apart."""
 _LONGEST: Final = 16 << 10
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Issuer:
 
 def _check_address(address: str) -> None:
     parts = urlsplit(address)
-    if not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
+    if not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))):
         raise InvalidInput(
             f"an issuer and its keys are read by https, not from {address!r:.200}: anybody could stand between"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from ipaddress import ip_address
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ from trails.adapters.mcp.writing import WritingTools
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput, TrailsError
 from trails.session.repository import Repository
+from trails.store.remote.channel import is_loopback
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -169,7 +169,7 @@ def run_http(store: Repository, host: str = "127.0.0.1", port: int = 8000, *, wr
     `host` is an address of this machine alone (127.0.0.1, ::1, localhost), for there is no login; requests whose Host or
     Origin is another are refused, so that no web page can ask. Raises `InvalidInput` for another address.
     """
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise InvalidInput(
             f"{host!r} can be reached from other machines, and there is no login: serve on 127.0.0.1, behind a proxy that asks "
             "who it is"
@@ -179,12 +179,3 @@ def run_http(store: Repository, host: str = "127.0.0.1", port: int = 8000, *, wr
         allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:*" for name in names]
     )
     make_server(store, write=write).run("streamable-http", host=host, port=port, transport_security=security)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

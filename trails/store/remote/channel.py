@@ -75,7 +75,7 @@ def checked_address(location: str) -> str:
             f"the address of a server is https://HOST/ without a name, a password or a query; give the token as token=... "
             f"or in the environment's {TOKEN} (host: {host})"
         )
-    if parts.scheme.lower() == "http" and not _is_loopback(host):
+    if parts.scheme.lower() == "http" and not is_loopback(host):
         raise InvalidInput(
             f"http:// would send the token and all texts in clear to {host}: write https://; http:// is for this machine alone "
             "(127.0.0.1, localhost)"
@@ -85,7 +85,8 @@ def checked_address(location: str) -> str:
     return SplitResult(parts.scheme.lower(), place, parts.path.rstrip("/") + "/", "", "").geturl()
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or an address is one of this machine for itself."""
     if host == "localhost":
         return True
     try:
