@@ -14,6 +14,7 @@ from trails.errors import StoreFailed
 from trails.serve.appends import Appender
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.postgres.figures import figures_of, seconds_since
 from trails.store.postgres.log import PostgresLog, folder_of
 from trails.store.postgres.server import Server
 from trails.store.postgres.status import snapshot_age
@@ -81,7 +82,7 @@ class _DatabaseFigures(Collector):
         number = self._store.number
         try:
             with closing(self._server.another()) as asked:
-                log, behind = asked.figures(), asked.seconds_since([number])
+                log, behind = figures_of(asked, asked.id), seconds_since(asked, asked.id, [number])
         except StoreFailed:
             yield _gauge("trails_database_up", "Whether the store's database answers.", 0)
             return

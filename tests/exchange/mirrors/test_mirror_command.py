@@ -23,7 +23,7 @@ from tests.support.sparql_servers import StandIn
 from trails.cli.commands import moving
 from trails.exchange.remotes.mirror import Mirrored
 from trails.exchange.remotes.mirror_endpoint import Away, Endpoint
-from trails.store.postgres.server import Unreachable
+from trails.store.postgres.link import Unreachable
 
 Make = Callable[..., StandIn]
 

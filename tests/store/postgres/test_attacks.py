@@ -18,8 +18,8 @@ from trails import StoreFailed
 _KEEPING = """
 import sys
 import trails
-from trails.store.postgres import log, server
-log._SNAPSHOT_EVERY, log._SPREAD, server.PART = 3, 1, 2_000
+from trails.store.index import engine
+engine._SNAPSHOT_EVERY = 3
 with trails.open(sys.argv[1]) as store:
     session = store.create(id=sys.argv[2])
     number = 0

@@ -16,7 +16,8 @@ import trails
 from tests.support.clusters import Cluster
 from tests.support.commands import Run, invoke
 from trails.store.postgres import upkeep
-from trails.store.postgres.server import Server, Settings
+from trails.store.postgres.figures import Settings
+from trails.store.postgres.server import Server
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_doctor_says_that_a_clock_is_wrong_and_that_an_erasure_is_not_ended(
             patch.setattr(Server, "rewrite", lambda *_, **__: 0)
             store.redact("chat", 0)
     late = datetime.now(UTC) - timedelta(minutes=2)
-    monkeypatch.setattr(Server, "settings", lambda _: Settings("15", True, True, True, late))
+    monkeypatch.setattr(upkeep, "settings_of", lambda _: Settings("15", True, True, True, late))
     checks = {each.name: each for each in upkeep.look(url)}
     assert [name for name, each in checks.items() if not each.ok] == ["clock", "log"]
     assert "120." in checks["clock"].message

@@ -16,7 +16,7 @@ import pytest
 import trails
 from tests.support.clusters import Cluster
 from trails import StoreFailed
-from trails.store.postgres import connection, server
+from trails.store.postgres import connection, link, log
 
 _SAID = ["Plan a trip", "Where to?", "Zermatt", "By train?"]
 
@@ -166,8 +166,8 @@ def between(cluster: Cluster) -> Iterator[_Between]:
 def test_sync_and_close_give_a_silent_server_up_within_seconds_and_keep_what_is_pending(
     told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch, *, follows: bool
 ) -> None:
-    monkeypatch.setattr(server, "READING", 0.5)
-    monkeypatch.setattr(server, "CLOSING", 0.3)
+    monkeypatch.setattr(log, "READING", 0.5)
+    monkeypatch.setattr(log, "CLOSING", 0.3)
     store = trails.open(told.replace(str(cluster.folder), str(between.folder)))
     if follows:
         store.store.follow_others()  # type: ignore[attr-defined] # of a store in PostgreSQL
@@ -195,7 +195,7 @@ def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up_and_what
     told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SILENCE", 0.3)
-    monkeypatch.setattr(server, "PATIENCE", 0.0)
+    monkeypatch.setattr(link, "PATIENCE", 0.0)
     with trails.open(told.replace(str(cluster.folder), str(between.folder))) as store:
         session = store.load("plan")
         session.append("user", "Thanks")

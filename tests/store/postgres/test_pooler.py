@@ -22,7 +22,7 @@ from trails import InvalidInput, StoreFailed
 from trails.exchange.remotes.store_copy import discard_copy
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import server, statements
+from trails.store.postgres import link, statements
 from trails.store.postgres.address import parse
 from trails.store.postgres.log import open_store
 
@@ -163,7 +163,7 @@ def test_who_follows_one_store_is_told_nothing_of_another_in_the_same_database(c
 def test_whoever_waits_for_the_row_without_a_lock_of_its_own_waits_no_longer_than_a_bound(
     pooled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.0)
+    monkeypatch.setattr(link, "PATIENCE", 0.0)
     at_once = statements.at_once
 
     def short(rows: int, *, indexes: bool) -> bytes:

@@ -24,8 +24,9 @@ from trails.store import Change, Committed
 from trails.store.leaflog import lines_after
 from trails.store.log.commit_log import StoreDiverged
 from trails.store.log.records import Row
+from trails.store.postgres.link import Unreachable
 from trails.store.postgres.log import open_store
-from trails.store.postgres.server import Server, Unreachable
+from trails.store.postgres.server import Server
 
 _GRAPH = NamedNode("urn:g")
 _ROUNDS = """
@@ -123,7 +124,7 @@ def test_a_commit_that_the_server_never_got_fails_and_reading_goes_on(
 ) -> None:
     store = open_store(url, create=True)
     store.commit(Change(add=[_quad(1)]))
-    monkeypatch.setattr("trails.store.postgres.server.PATIENCE", 0.0)
+    monkeypatch.setattr("trails.store.postgres.link.PATIENCE", 0.0)
 
     def away(*_: object) -> None:
         raise Unreachable("away")

@@ -18,8 +18,9 @@ from trails import HeadConflict, InvalidInput, StoreFailed
 from trails.exchange.remotes.store_copy import copy_store
 from trails.store import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore, drop_graph
+from trails.store.postgres.link import Unreachable
 from trails.store.postgres.log import open_store
-from trails.store.postgres.server import Server, Unreachable
+from trails.store.postgres.server import Server
 from trails.testing import LogConformance
 
 _GRAPH = NamedNode("urn:g")

@@ -18,10 +18,13 @@ import trails
 from tests.support.clusters import log_of
 from tests.support.commands import invoke
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import server, upkeep
+from trails.store.postgres import log as postgres_log
+from trails.store.postgres import readers, upkeep
 from trails.store.postgres.address import parse
+from trails.store.postgres.link import Unreachable
 from trails.store.postgres.log import open_store
-from trails.store.postgres.server import Reader, Server, Unreachable
+from trails.store.postgres.readers import Reader
+from trails.store.postgres.server import Server
 
 _ME = f"{platform.node()}:{os.getpid()}"
 _OPENED = """
@@ -51,7 +54,7 @@ def registered(url: str) -> list[Reader]:
     """Return the indexes that are registered, by name."""
     log = Server(parse(url))
     log.find()
-    found = log.readers()
+    found = readers.readers_of(log, log.id)
     log.close()
     assert found is not None
     return sorted(found, key=lambda reader: reader.index)
@@ -117,7 +120,7 @@ def test_an_index_that_another_process_has_open_is_named_with_that_process_and_n
             assert (late.process, late.index) == (f"{platform.node()}:{other.pid}", name)
             print(file=other.stdin, flush=True)
             assert other.stdout.readline().strip() == "synced"
-            assert server.behind(registered(url), 1) == []
+            assert readers.made_before(registered(url), 1) == []
             print(file=other.stdin, flush=True)
 
 
@@ -187,7 +190,7 @@ def test_a_process_that_cannot_say_so_opens_works_and_closes(url: str, monkeypat
 
     trails.open(url, create=True).close()
     with monkeypatch.context() as patch:
-        patch.setattr(Server, "register", away)
+        patch.setattr(readers, "register", away)
         with trails.open(url) as store:
             store.create(id="chat").persist()
     assert [(reader.is_closed, reader.number) for reader in registered(url)] == [(True, 0)]
@@ -203,9 +206,9 @@ def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatc
         for patched, number in ((True, 0), (False, 1)):
             with monkeypatch.context() as patch:
                 patch.setattr(log_of(store.store), "_said_at", 0.0)
-                patch.setattr(server, "HEARD", 0.0)
+                patch.setattr(postgres_log, "_HEARD", 0.0)
                 if patched:
-                    patch.setattr(Server, "register", away)
+                    patch.setattr(readers, "register", away)
                 store.sync()
             assert [reader.number for reader in registered(url)] == [number]
 

@@ -12,8 +12,8 @@ import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster
 from trails import InvalidInput, StoreFailed, StoreReadOnly
-from trails.store.postgres import server
-from trails.store.postgres.server import Unreachable
+from trails.store.postgres import link
+from trails.store.postgres.link import Unreachable
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_write_on_a_standby_says_that_it_is_one_and_what_to_do(
         ) as said:
             plan.persist()
         assert isinstance(said.value, StoreFailed)
-        assert time.monotonic() - begun < server.PATIENCE / 2  # trying again would change nothing
+        assert time.monotonic() - begun < link.PATIENCE / 2  # trying again would change nothing
         assert "try again" not in said.value.message
         plan.discard_pending()
         with pytest.raises(StoreReadOnly, match="is a standby"):
@@ -70,7 +70,7 @@ def test_a_write_on_a_standby_of_several_hosts_waits_for_one_that_takes_it(
     with trails.open(address) as store:
         plan = store.load("plan")
         plan.append("user", "By train")
-        monkeypatch.setattr(server, "PATIENCE", 0.0)
+        monkeypatch.setattr(link, "PATIENCE", 0.0)
         with pytest.raises(Unreachable, match=r"is a standby.*what is pending is kept"):
             plan.persist()
         plan.discard_pending()

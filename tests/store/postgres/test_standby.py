@@ -15,7 +15,7 @@ from tests.support import clusters
 from tests.support.clusters import Cluster
 from tests.support.commands import invoke, ok, ok_json
 from trails import InvalidInput, StoreFailed
-from trails.store.postgres import connection, server, upkeep
+from trails.store.postgres import connection, link, upkeep
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_what_was_acknowledged_is_there_after_a_synchronous_standby_took_over(
     pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primary, standby = pair
-    monkeypatch.setattr(server, "PATIENCE", 60.0)  # a busy machine promotes slowly
+    monkeypatch.setattr(link, "PATIENCE", 60.0)  # a busy machine promotes slowly
     primary.wait_for_standby()
     acknowledged: list[str] = []
     failed: list[BaseException] = []

@@ -180,7 +180,7 @@ def mirror(*, source: str, url: str, follow: bool, interval: float, **given: Any
 def _follow(store: trails.Repository, url: str, given: dict[str, Any], interval: float) -> None:
     from trails.exchange.remotes.mirror import Displaced
     from trails.exchange.remotes.mirror_endpoint import Away
-    from trails.store.postgres.server import Unreachable
+    from trails.store.postgres.link import Unreachable
 
     there, wait = None, 1.0
     while True:

@@ -29,12 +29,21 @@ from trails.store.log.erasing import Gone
 from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import Row, Unpacked
 from trails.store.log.sqlite import Head, SqliteHome
-from trails.store.postgres import address, server, subjects
+from trails.store.postgres import address, readers, subjects
+from trails.store.postgres.figures import rights_lacking
+from trails.store.postgres.link import Unreachable, kept, patiently
+from trails.store.postgres.readers import Reader
 from trails.store.postgres.roles import Right
-from trails.store.postgres.server import Reader, Server, Unreachable
+from trails.store.postgres.server import Server
 
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
+_HEARD: Final = 60.0
+"""Seconds that pass at least between two words of a process that only brings in what others commit."""
+READING: Final = 5.0
+"""Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
+CLOSING: Final = 2.0
+"""Seconds for which the end of a process waits to say that it has ended."""
 
 
 class PostgresLog(Log):
@@ -75,10 +84,10 @@ class PostgresLog(Log):
         """Log what waits, in one transaction; what cannot be logged because the server is away gets that error."""
         attempt = _Attempt(waiting)
         try:
-            return server.patiently(partial(self._log_batch, attempt, index))
+            return patiently(partial(self._log_batch, attempt, index))
         except StoreFailed as error:
             for each in attempt.begin():
-                each.error, each.done = server.kept(error), True
+                each.error, each.done = kept(error), True
             return index.new_batch()
 
     def _log_batch(self, attempt: _Attempt, index: LogIndex) -> Batch:
@@ -132,16 +141,16 @@ class PostgresLog(Log):
     def read_on(self, index: LogIndex, *, is_patient: bool = False) -> bool:
         """Bring in what is in the log; one trip to the server for each 500 records, and one if there are none."""
         begun = time.monotonic()
-        with index.writing(), self._server.briefly(server.READING):
+        with index.writing(), self._server.briefly(READING):
             index.refuse_failed()
             try:
                 news = self.catch_up(index)
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
-                if not is_patient and time.monotonic() - begun >= server.READING:
+                if not is_patient and time.monotonic() - begun >= READING:
                     raise  # it is silent
                 again = partial(self.catch_up, index)
-                news = server.patiently(again) if is_patient else again()
-            if time.monotonic() - self._said_at >= server.HEARD:
+                news = patiently(again) if is_patient else again()
+            if time.monotonic() - self._said_at >= _HEARD:
                 self.register(index)
         return news
 
@@ -178,7 +187,7 @@ class PostgresLog(Log):
     @contextmanager
     def _at_rest(self) -> Iterator[LogAtRest]:
         with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
-            is_indexed = reading.find_subjects() and not reading.lacking([Right("SELECT", "trails_subjects")])
+            is_indexed = reading.find_subjects() and not rights_lacking(reading, [Right("SELECT", "trails_subjects")])
             reading.rest()
             head, _ = reading.since(0, 0)
             about = _About(reading, reading.indexed()[0] if is_indexed else 0)
@@ -208,7 +217,7 @@ class PostgresLog(Log):
 
     def _hold(self, index: LogIndex, name: str) -> bool:
         with index.writing():  # for a moment: other threads go on committing while this one waits
-            return server.patiently(partial(self._server.hold, name))
+            return patiently(partial(self._server.hold, name))
 
     def _release(self, index: LogIndex, name: str) -> None:
         with index.writing():
@@ -220,8 +229,8 @@ class PostgresLog(Log):
         if self.is_read_only:
             return
         with index.writing():
-            server.patiently(self._server.try_rewriting)
-            head, _ = server.patiently(partial(self._server.since, index.number, 1))
+            patiently(self._server.try_rewriting)
+            head, _ = patiently(partial(self._server.since, index.number, 1))
             if head.due:
                 self._rewrite(index, None)
 
@@ -239,7 +248,7 @@ class PostgresLog(Log):
 
         Those that are not open are made anew after a vacuum, whichever records they have.
         """
-        found = self._server.readers()
+        found = readers.readers_of(self._server, self._server.id)
         if found is None:
             return 0
         others = (each.number for each in found if not each.is_closed and each.index != self._name)
@@ -249,10 +258,10 @@ class PostgresLog(Log):
         with index.writing():
             self.register(index)
             with suppress(StoreFailed):  # whoever may rewrite records, and drop no readers
-                self._server.forget_old()
+                readers.forget_old(self._server, self._server.id)
             own = (self._name, self._machine)
-            found = server.behind(self._server.readers() or (), self._erased)
-        return server.told(each for each in found if each.index not in own)
+            found = readers.made_before(readers.readers_of(self._server, self._server.id) or (), self._erased)
+        return readers.as_reported(each for each in found if each.index not in own)
 
     # --- the end
 
@@ -268,7 +277,7 @@ class PostgresLog(Log):
     def end(self, index: LogIndex) -> None:
         super().end(index)
         if not self._is_in_doubt and self._server.is_connected:
-            with index.writing(), self._server.briefly(server.CLOSING):
+            with index.writing(), self._server.briefly(CLOSING):
                 if self._server.is_connected:  # it may have been silent meanwhile
                     self.register(index, is_closed=True)
 
@@ -295,9 +304,10 @@ class PostgresLog(Log):
         self._said_at = time.monotonic()
         name = self._machine if is_closed else self._name
         try:
-            self._server.register(Reader(name, server.this_process(), index.number, self._erased, is_closed))
+            reader = Reader(name, readers.process_name(), index.number, self._erased, is_closed)
+            readers.register(self._server, self._server.id, reader)
             if is_closed:
-                self._server.forget(self._name)
+                readers.forget(self._server, self._server.id, self._name)
         except Unreachable:
             pass  # it is said again in time
         except StoreFailed:

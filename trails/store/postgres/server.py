@@ -1,194 +1,51 @@
-"""The log in PostgreSQL: reading records, and appending them under the lock of the store's row.
-
-What the driver raises becomes `StoreFailed` here, without what is secret in the address. A connection that broke is made
-anew at the next call; whether a commit that it carried was written is told by the commit's id in the tail.
-"""
+"""The log in PostgreSQL: reading records, and appending them under the lock of the store's row."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import platform
-import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
+from trails.errors import InvalidInput, StoreFailed
 from trails.store.log import records
-from trails.store.log.log_maintenance import Behind
 from trails.store.log.records import ERASES, REWRITES, START, CommitRecord, Row
 from trails.store.log.rewriting import is_unstated, stated_in, to_state
 from trails.store.log.sqlite import Head
-from trails.store.postgres import statements, subjects
+from trails.store.postgres import readers, statements, subjects
 from trails.store.postgres.address import Address
-from trails.store.postgres.roles import Right, Tables
+from trails.store.postgres.link import Link, NoFunction, NoTable, Unreachable, store_is_gone
+from trails.store.postgres.readers import Reader
+from trails.store.postgres.roles import Tables
 
 if TYPE_CHECKING:
     import psycopg
 
     from trails.store.postgres.connection import Connection
 
-FORGOTTEN: Final = 30
-"""Days without a word after which an index is told no more."""
-HEARD: Final = 60.0
-"""Seconds that pass at least between two words of a process that only brings in what others commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """An index: the process that has it or had it last, how far it is, and at which vacuum its files were made."""
-
-    index: str
-    process: str
-    number: int
-    erased: int
-    is_closed: bool
-    heard: datetime | None = None
-    """When its process last said so, by the server's clock."""
-
-    def was_open(self, lately: timedelta) -> bool:
-        """Tell whether its process had it open not longer ago than that, as far as it said."""
-        return not self.is_closed and self.heard is not None and datetime.now(UTC) - self.heard < lately
-
-
-def this_process() -> str:
-    """Return what this process is called there: its machine and its number."""
-    return f"{platform.node() or 'unknown'}:{os.getpid()}"
-
-
-def behind(readers: Iterable[Reader], erased: int) -> list[Reader]:
-    """Return those whose files were made before a vacuum, and may still hold what it took out.
-
-    >>> old, new = Reader("a", "one:7", 9, 0, is_closed=False), Reader("b", "two:8", 9, 5, is_closed=True)
-    >>> [reader.index for reader in behind([old, new], 5)]
-    ['a']
-    """
-    return [reader for reader in readers if reader.erased < erased]
-
-
-def told(readers: Iterable[Reader]) -> tuple[Behind, ...]:
-    """Return readers as reports tell them."""
-    return tuple(Behind(each.process, each.index, each.is_closed, each.heard) for each in readers)
-
-
-_KEPT: Final = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "connect_timeout": 10,
-    "tcp_user_timeout": 25_000,  # ms: no keepalive is sent while something that was sent is not acknowledged
-}
-READING: Final = 5.0
-"""Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
-CLOSING: Final = 2.0
-"""Seconds for which the end of a process waits to say that it has ended."""
-PATIENCE: Final = 20.0
-"""Seconds for which a commit tries to reach a server that went away."""
 _STEP: Final = 500
 """Records that are looked through at once."""
 _IN_USE: Final = "in use"
 """The name that every process which has a store open holds in it, with the others."""
 _LATELY: Final = timedelta(minutes=10)
 """For how long a process behind a pooler, which cannot hold that name, counts as one that has the store open."""
-_PREPARED: Final = 5
-"""How often a statement is used before it is prepared, on a connection that is nobody else's."""
-_Done = TypeVar("_Done")
 
 
-class Unreachable(StoreFailed):
-    """The server is away, or went away while it was asked: what it did last is not known."""
-
-
-class ReadOnlyServer(StoreFailed, StoreReadOnly):
-    """The server takes no writes: it is a standby, or its transactions only read."""
-
-
-class MovingServer(ReadOnlyServer, Unreachable):
-    """It takes none, and the address stands for several servers: another may be asked next."""
-
-
-def kept(error: StoreFailed) -> StoreFailed:
-    """Return an error of a commit, which says that nothing is lost if the server was away."""
-    return type(error)(f"{error.message}; what is pending is kept") if isinstance(error, Unreachable | Again) else error
-
-
-_OF_URL: Final = re.compile(
-    "invalid .*value|invalid port number|invalid connection option|unrecognized configuration parameter|unsupported startup"
-)
-"""What libpq and the server say of a parameter in the URL, rather than of themselves."""
-
-
-class Settings(NamedTuple):
-    """What a server says of itself: whether what it acknowledges is on its disk, and its clock."""
-
-    version: str
-    fsync: bool
-    synchronous_commit: bool
-    full_page_writes: bool
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class LogFigures:
-    """Where a log is, and what goes on at its server."""
-
-    commits: int
-    due: int
-    """The commit whose erasure is not ended, 0 if there is none."""
-    erased: int
-    logged: datetime | None
-    """When the last commit was logged."""
-    is_standby: bool
-    replayed_seconds: float | None
-    """Of a standby: the age of the newest transaction that it has. Its lag is at most that."""
-    waiting: int
-    """Transactions that wait for a lock of a store: the queue of commits."""
-    oldest_seconds: float
-    """The age of the oldest transaction of the database, of those that this user may see."""
-    bytes: int
-    """What the records of all stores of the database take, with their indexes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standby:
-    """A standby that streams from a server. A user without `pg_read_all_stats` sees its name only."""
-
-    name: str
-    state: str
-    sync: str
-    lag_seconds: float | None
-
-
-class Server:
-    """One connection to the log of one store. Its caller sees to it that one thread uses it at a time."""
+class Server(Link):
+    """The log of one store, over one connection. Its caller sees to it that one thread uses it at a time."""
 
     def __init__(self, address: Address) -> None:
         """Nothing is connected yet; raises `InvalidInput` where the driver is missing."""
-        self.address = address
+        super().__init__(address)
         self.id = ""
         self.indexes = False
         """Whether it says of each record that it writes which sessions that is about."""
         self.identity = ""
         """What `cache_name` begins with: the id, but for a store that `trails store clone` told from its original."""
-        self.trips = 0
-        """How often the server was asked for something and waited for."""
-        self._driver = driver()
-        self._connection: Connection | None = None
-        self._doubts = False
         self._is_in_use = False
         self._place = ""
-        self._silence: float | None = None
-        """For how many seconds an answer is waited for, if not for as long as any may take."""
-        self._may_move = False
-        """Whether the address names several servers."""
-        self._is_pooled = False
-        """Whether the connection that was made last goes through a pooler, which gives it to others between transactions."""
         self._holding: dict[str, Server] = {}
         """The connections that hold a name each."""
         self._spare: Server | None = None
@@ -207,7 +64,7 @@ class Server:
 
     def make(self) -> None:
         """Make the tables and the store, as far as they are missing."""
-        with self._asked() as connection, connection.transaction():
+        with self.asked() as connection, connection.transaction():
             for statement in (statements.BOUNDED, *statements.SCHEMA, statements.MAKE_READERS):
                 connection.execute(statement)
             connection.execute(statements.MAKE, (uuid4().hex, self.address.name, statements.FORMAT, START))
@@ -219,7 +76,7 @@ class Server:
             f"there is no Trails store at {shown}; check the address, or create one (create=True, or `trails init`)"
         )
         try:
-            with self._asked() as connection:
+            with self.asked() as connection:
                 found = connection.execute(statements.FIND, (self.address.name,)).fetchone()
         except NoTable:
             raise InvalidInput(missing) from None
@@ -237,21 +94,21 @@ class Server:
 
     def find_subjects(self) -> bool:
         """Learn whether this user may fill the table of what records are about; return whether there is one."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.HAS_SUBJECTS).fetchone()
         self.indexes = found == (True,)
         return found is not None and found[0] is not None
 
     def make_subjects(self) -> None:
         """Make the table of what records are about, where it is missing."""
-        with self._asked() as connection, connection.transaction():
+        with self.asked() as connection, connection.transaction():
             for statement in statements.MAKE_SUBJECTS:
                 connection.execute(statement)
         self.find_subjects()
 
     def indexed(self) -> tuple[int, int]:
         """Return up to which record the table of what records are about is whole, and the number of the last record."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.INDEXED, (self.id,)).fetchone()
         return (0, 0) if found is None else (int(found[0]), int(found[1]))
 
@@ -259,7 +116,7 @@ class Server:
         """Say what up to `most` records are about that follow on a number, up to which that is said; return how far it is now."""
         rows = self.tail(after, most)
         reached = rows[-1].number if rows else after
-        with self._asked() as connection, connection.transaction():
+        with self.asked() as connection, connection.transaction():
             connection.execute(statements.ADD_SUBJECTS, (self.id, *_subjects_of(rows)))
             connection.execute(statements.MOVE_INDEXED, (reached, self.id, after))
         return reached
@@ -267,7 +124,7 @@ class Server:
     def subjects(self, numbers: Sequence[int]) -> dict[int, dict[int, int | None]]:
         """Return what the database says that some records are about: by number the keys, each with that of a fork's parent."""
         told: dict[int, dict[int, int | None]] = {number: {} for number in numbers}
-        with self._asked() as connection:
+        with self.asked() as connection:
             for number, key, parent in connection.execute(statements.SUBJECTS, (self.id, list(numbers))):
                 told[number][key] = parent
         return told
@@ -282,7 +139,7 @@ class Server:
 
     def _hidden(self) -> str:
         """Return that a store may be there and be hidden from this user, if it may."""
-        with contextlib.suppress(StoreFailed), self._asked() as connection:
+        with contextlib.suppress(StoreFailed), self.asked() as connection:
             if connection.execute(statements.IS_LIMITED).fetchone() == (True,):
                 return "; this user sees only the stores that it was granted: the owner's `trails store grants` gives it this one"
         return ""
@@ -303,16 +160,16 @@ class Server:
         return f"{self.identity}-{self._place}"
 
     def _one(self, statement: str) -> tuple[Any, ...] | None:
-        with self._asked() as connection:
+        with self.asked() as connection:
             return connection.execute(statement.encode()).fetchone()
 
     def clone(self) -> None:
         """Draw an identity for this copy of a store, and forget whose indexes its original had."""
-        readers = self.readers()
-        has_readers = readers is not None
+        known = readers.readers_of(self, self.id)
+        has_readers = known is not None
         identity, so = uuid4().hex, "its identity stays as it is. Close it there first"
-        self._refuse_pooled(readers or (), so)
-        with self._asked() as connection, connection.transaction():
+        self._refuse_pooled(known or (), so)
+        with self.asked() as connection, connection.transaction():
             connection.execute(statements.BOUNDED)
             connection.execute(statements.ADD_IDENTITY)
             connection.execute(statements.LOCK, (self.id,))
@@ -324,7 +181,7 @@ class Server:
 
     def tables(self, names: Sequence[str]) -> Tables:
         """Return which tables of some names there are, and who may use them."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.TABLES, (list(names),)).fetchall()
             present = [name for _, name, _ in found]
             granted = connection.execute(statements.GRANTED, (present,)).fetchall()
@@ -333,13 +190,13 @@ class Server:
     def say_in_use(self) -> None:
         """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
         self._is_in_use = True
-        with self._asked() as connection:
-            self._tell_in_use(connection)
+        with self.asked() as connection:
+            self._greet(connection)
 
-    def _tell_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        if self._is_pooled:
-            return  # the lock would stay with the pooler
-        with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol has such locks
+    def _greet(self, connection: Connection) -> None:
+        if self.is_pooled or not self._is_in_use:
+            return  # a pooler would keep the lock
+        with contextlib.suppress(self.driver.Error):  # not every server that speaks this protocol has such locks
             connection.execute(statements.IN_USE, (self._key_of(_IN_USE),))
 
     def hold(self, name: str) -> bool:
@@ -356,13 +213,13 @@ class Server:
 
     def _begin_holding(self, key: int) -> bool:
         try:
-            with self._asked() as connection:
+            with self.asked() as connection:
                 connection.execute("BEGIN")
                 found = connection.execute(statements.HOLD, (key,)).fetchone()
                 if found is None or not found[0]:
                     connection.execute("COMMIT")
                     return False
-        except _NoFunction:
+        except NoFunction:
             pass
         return True
 
@@ -382,36 +239,16 @@ class Server:
         """Return the number that stands for a name within the store, among what locks may be of."""
         return int.from_bytes(hashlib.sha256(f"{self.id} {name}".encode()).digest()[:8], signed=True)
 
-    def settings(self) -> Settings:
-        """Return what the server says of itself."""
-        with self._asked() as connection:
-            found = connection.execute(statements.SETTINGS).fetchone()
-        assert found is not None  # noqa: S101 - one row, always
-        version, fsync, synchronous, full, now = found
-        return Settings(version, fsync != "off", synchronous != "off", full != "off", now)
-
-    def lacking(self, rights: Sequence[Right]) -> list[Right]:
-        """Return which rights this user lacks; on a table that is not there none is lacking."""
-        with self._asked() as connection:
-            with connection.pipeline():
-                asked = [
-                    connection.execute(statements.LACKS_COLUMN, (table, table, column, privilege))
-                    if column
-                    else connection.execute(statements.LACKS, (table, table, privilege))
-                    for privilege, table, column in rights
-                ]
-            return [right for right, each in zip(rights, asked, strict=True) if each.fetchone() == (True,)]
-
     # --- reading
 
     def tail(self, after: int, most: int) -> list[Row]:
         """Return up to `most` records that follow on a number, in order."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             return _rows(connection.execute(statements.TAIL, (self.id, after, most)).fetchall())
 
     def rest(self) -> None:
         """Read the log as it is now, until this connection ends."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             connection.execute(statements.REST)
             connection.execute(statements.BOUNDED)
 
@@ -420,7 +257,7 @@ class Server:
 
         Among the records may be some that were written a moment later than that.
         """
-        with self._asked() as connection:
+        with self.asked() as connection:
             with connection.pipeline():
                 head = connection.execute(statements.HEAD, (self.id,))
                 tail = connection.execute(statements.TAIL, (self.id, after, most))
@@ -428,52 +265,16 @@ class Server:
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return the records with some numbers."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             return _rows(connection.execute(statements.ROWS, (self.id, list(numbers))).fetchall())
 
     def digest(self, number: int) -> bytes | None:
         """Return the digest of the record with a number, None where there is none."""
         if not number:
             return START
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.DIGEST, (self.id, number)).fetchone()
         return None if found is None else bytes(found[0])
-
-    # --- figures
-
-    def figures(self) -> LogFigures:
-        """Return where the log is, and what goes on at the server."""
-        with self._asked() as connection:
-            found = connection.execute(statements.FIGURES, (self.id,)).fetchone()
-        if found is None:
-            raise self._is_gone()
-        commits, due, erased, logged, is_standby, replayed, waiting, oldest, size = found
-        return LogFigures(
-            int(commits),
-            int(due),
-            int(erased),
-            logged,
-            bool(is_standby),
-            None if replayed is None else float(replayed),
-            int(waiting),
-            float(oldest),
-            int(size),
-        )
-
-    def seconds_since(self, numbers: Iterable[int]) -> dict[int, float]:
-        """Return for each number how long ago the record that follows on it was logged; without one that is the last."""
-        with self._asked() as connection:
-            asked = (self.id, [number + 1 for number in numbers])
-            found = connection.execute(statements.SECONDS_SINCE, asked).fetchall()
-        return {int(number): float(seconds) for number, seconds in found}
-
-    def standbys(self) -> tuple[Standby, ...]:
-        """Return the standbys that stream from this server."""
-        with self._asked() as connection:
-            found = connection.execute(statements.STANDBYS).fetchall()
-        return tuple(
-            Standby(name, state, sync, None if lag is None else float(lag)) for name, state, sync, lag in found
-        )
 
     # --- writing
 
@@ -483,7 +284,7 @@ class Server:
         Other commits wait until `append` or `let_go`. The tail is read by a later statement than the lock: one that
         waited for the lock would not see what the holder before it wrote.
         """
-        with self._asked() as connection:
+        with self.asked() as connection:
             with connection.pipeline():
                 head = self._begin(connection)
                 tail = connection.execute(statements.TAIL, (self.id, after, most))
@@ -497,14 +298,14 @@ class Server:
 
     def let_go(self) -> None:
         """End a transaction in which nothing was written."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             connection.execute("COMMIT")
 
     def append(self, rows: Sequence[Row]) -> None:
         """Write records and end the transaction that `lock` began: they are durable when this returns."""
-        self._doubts = False
+        self.has_warned = False
         last = rows[-1]
-        with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
+        with self.asked() as connection, connection.pipeline(), connection.cursor() as cursor:
             for row in rows:
                 cursor.execute(statements.ADD, (self.id, *row.values()))
             if self.indexes:
@@ -522,7 +323,7 @@ class Server:
             cursor.execute(statements.MOVE, (last.number, last.digest, due, self.id))
 
     def _refuse_doubts(self) -> None:
-        if self._doubts:
+        if self.has_warned:
             raise StoreFailed(
                 f"the server of {self.address.shown} committed, and did not hear from its standby: it is not acknowledged; "
                 "commit again, which writes nothing twice"
@@ -530,14 +331,14 @@ class Server:
 
     def append_at_once(self, rows: Sequence[Row], number: int, digest: bytes) -> bool:
         """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
-        self._doubts = False
+        self.has_warned = False
         last = rows[-1]
         end = (last.number,) if self.indexes else ()
         known = (last.number, last.digest, _due(rows), *end, self.id, number, digest)
         values = [value for row in rows for value in row.values()]
         about = _subjects_of(rows) if self.indexes else ()
         statement = statements.at_once(len(rows), indexes=self.indexes)
-        with self._asked() as connection:
+        with self.asked() as connection:
             done = connection.execute(statement, (*known, *values, *about, self._channel, f"{last.number}"))
             written = done.rowcount == 1
         if written:
@@ -554,12 +355,12 @@ class Server:
 
         Raises `StoreFailed` where another process has it open; `index` is the name of this one's.
         """
-        readers = self.readers()
-        has_readers, has_subjects = readers is not None, self.find_subjects()
+        known = readers.readers_of(self, self.id)
+        has_readers, has_subjects = known is not None, self.find_subjects()
         so = "nothing was removed. End that first"
-        self._refuse_pooled(readers or (), so, index)
+        self._refuse_pooled(known or (), so, index)
         more = [*([statements.FORGET_ALL] * has_readers), *([statements.FORGET_SUBJECTS] * has_subjects)]
-        with self._asked() as connection, connection.transaction():
+        with self.asked() as connection, connection.transaction():
             connection.execute(statements.BOUNDED)
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
@@ -575,14 +376,14 @@ class Server:
             with connection.transaction():
                 connection.execute(patience)
                 connection.execute(alone, (self._key_of(_IN_USE),))
-        except self._driver.errors.LockNotAvailable:
+        except self.driver.errors.LockNotAvailable:
             raise self._in_use(so) from None
-        except self._driver.ProgrammingError:
+        except self.driver.ProgrammingError:
             pass  # a server without such locks
 
     def _refuse_pooled(self, readers: Sequence[Reader], so: str, index: str = "") -> None:
         """Raise `StoreFailed` if, behind a pooler, another process said lately that it has an index of the store open."""
-        if self._is_pooled and any(each.index != index and each.was_open(_LATELY) for each in readers):
+        if self.is_pooled and any(each.index != index and each.was_open(_LATELY) for each in readers):
             raise self._in_use(so, f" (an index of it was in use less than {_LATELY.seconds // 60} minutes ago)")
 
     def _in_use(self, so: str, why: str = "") -> StoreFailed:
@@ -592,7 +393,7 @@ class Server:
 
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             connection.execute(statements.TRY_REWRITING, (self.id,))
 
     def rewrite(self, until: int, changed: Callable[[Row], Row | None], *, vacuumed: bool) -> int:
@@ -601,7 +402,7 @@ class Server:
         It is one transaction, after which nothing is due.
         """
         after, rewritten = 0, list[tuple[Row, bytes]]()
-        with self._asked() as connection, connection.transaction():
+        with self.asked() as connection, connection.transaction():
             connection.execute(statements.BOUNDED)
             while after < until and (
                 rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall())
@@ -654,56 +455,13 @@ class Server:
             (row,) = _rows(connection.execute(statements.ROWS, (self.id, [row.number])).fetchall())
         return (row, row.rewritten) if vacuumed and row.rewritten is not None and is_unstated(row) else None
 
-    # --- who reads
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection, as far as is known."""
-        return self._connection is not None and not self._connection.closed
-
-    def make_readers(self) -> None:
-        """Make the table of readers, where it is missing."""
-        with self._asked() as connection:
-            connection.execute(statements.MAKE_READERS)
-
-    def register(self, reader: Reader) -> None:
-        """Say who has an index, and how far it is. That waits for no disk and no standby: it tells, and decides nothing."""
-        said = (reader.index, reader.process, reader.number, reader.erased, reader.is_closed)
-        with self._asked() as connection, connection.pipeline():
-            connection.execute("BEGIN")
-            connection.execute(statements.UNHURRIED)
-            connection.execute(statements.REGISTER, (self.id, *said))
-            connection.execute("COMMIT")
-
-    def forget(self, index: str) -> None:
-        """Say that an index is gone."""
-        with self._asked() as connection, connection.pipeline():
-            connection.execute("BEGIN")
-            connection.execute(statements.UNHURRIED)
-            connection.execute(statements.FORGET, (self.id, index))
-            connection.execute("COMMIT")
-
-    def forget_old(self) -> None:
-        """Drop those that were not heard of for `FORGOTTEN` days."""
-        with self._asked() as connection:
-            connection.execute(statements.FORGET_OLD, (self.id, FORGOTTEN))
-
-    def readers(self) -> list[Reader] | None:
-        """Return all indexes that were heard of in `FORGOTTEN` days, the last one first; None where there is no such table."""
-        try:
-            with self._asked() as connection:
-                found = connection.execute(statements.READERS, (self.id, FORGOTTEN)).fetchall()
-        except NoTable:
-            return None
-        return [Reader(*row) for row in found]
-
     # --- the connection
 
     def listen(self, told: Callable[[], None], ended: Callable[[], bool]) -> None:
         """Call `told` whenever something may have been committed, at least once a second, until `ended`."""
-        with self._asked() as connection:
-            if not self._is_pooled:  # a pooler would tell others
-                with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol knows it
+        with self.asked() as connection:
+            if not self.is_pooled:  # a pooler would tell others
+                with contextlib.suppress(self.driver.Error):  # not every server that speaks this protocol knows it
                     connection.execute(f"LISTEN {self._channel}")
             while not ended():
                 for _ in connection.notifies(timeout=1.0, stop_after=1):
@@ -717,166 +475,12 @@ class Server:
         self._spare = None
         for each in holding:
             each.close()
-        self._hang_up()
-
-    def _hang_up(self) -> None:
-        """End this connection; the next call makes it anew."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.close()
-
-    @contextlib.contextmanager
-    def _asked(self) -> Iterator[Connection]:
-        """Give the connection, made where it is missing, and say in words of ours what the driver says of a failure."""
-        errors = self._driver.errors
-        try:
-            self.trips += 1
-            connection = self._connected()
-            connection.silence = self._silence
-            yield connection
-        except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
-            self._hang_up()
-            raise NoTable(
-                f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore a backup"
-            ) from None
-        except errors.UndefinedFunction as error:
-            self._hang_up()
-            raise _NoFunction(self._said(error)) from None
-        except errors.InsufficientPrivilege as error:
-            self._hang_up()
-            raise StoreFailed(
-                f"the user of {self.address.shown} has no right to do that ({self.address.without_secrets(error)}); nothing was "
-                "written; `trails guide postgres-operations` says what readers, writers and the owner may do"
-            ) from None
-        except (errors.SerializationFailure, errors.DeadlockDetected) as error:
-            self._hang_up()
-            raise Again(self._said(error)) from None
-        except errors.ReadOnlySqlTransaction:
-            self._hang_up()
-            raise self._takes_no_writes() from None
-        except (self._driver.OperationalError, self._driver.InterfaceError) as error:
-            self._hang_up()
-            raise Unreachable(self._said(error)) from None
-        except self._driver.Error as error:
-            self._hang_up()
-            raise StoreFailed(self._said(error)) from None
-        except BaseException:  # an interrupt: nobody knows where the conversation stands
-            self._hang_up()
-            raise
-
-    @contextlib.contextmanager
-    def briefly(self, seconds: float) -> Iterator[None]:
-        """Wait no longer than that for an answer, or for a connection, within this block."""
-        before, self._silence = self._silence, seconds
-        try:
-            yield
-        finally:
-            self._silence = before
-
-    def _connected(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            given = self._given()
-            self._may_move = "," in f"{given.get('host', '')}"
-            own = {**_KEPT, "application_name": "trails"}
-            options: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
-            if self._silence is not None and "connect_timeout" in options:
-                options["connect_timeout"] = max(2, round(self._silence))
-            from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
-
-            try:
-                made = Connection.connect(self.address.conninfo, autocommit=True, prepare_threshold=None, **options)
-            except self._driver.Error as error:
-                if isinstance(error, self._driver.ProgrammingError) or _OF_URL.search(f"{error}"):
-                    raise self._wrong_url(error) from None
-                raise
-            self._connection, made.silence = made, self._silence
-            made.add_notice_handler(self._noticed)
-            self._is_pooled = made.execute(statements.WHO_ANSWERS).fetchone() != (made.info.backend_pid,)
-            if not self._is_pooled:
-                made.prepare_threshold = _PREPARED
-            if self._is_in_use:
-                self._tell_in_use(self._connection)
-        return self._connection
-
-    def _given(self) -> Mapping[str, Any]:
-        """Return the parameters of the URL by libpq's names; raise `InvalidInput` for one that libpq does not know."""
-        try:
-            return self._driver.conninfo.conninfo_to_dict(self.address.conninfo)  # type: ignore[no-any-return] # a module of its own
-        except self._driver.ProgrammingError as error:
-            raise self._wrong_url(error) from None
-
-    def _wrong_url(self, error: Exception) -> InvalidInput:
-        said = self.address.without_secrets(error)
-        return InvalidInput(
-            f"the URL of {self.address.shown} has a parameter that cannot be used ({said}); correct it: besides `store` and "
-            "`direct`, the parameters are those of libpq"
-        )
-
-    def _takes_no_writes(self) -> StoreFailed:
-        """Return the error for a server that refused to write: it is a standby, or this user's transactions only read."""
-        is_standby = False
-        with contextlib.suppress(StoreFailed), self._asked() as connection:
-            is_standby = connection.execute(statements.IS_STANDBY).fetchone() == (True,)
-        what, remedy = (
-            ("is a standby", "name the primary in the URL, or all hosts and target_session_attrs=read-write")
-            if is_standby
-            else ("lets this user only read (default_transaction_read_only is on)", "let its owner set that off")
-        )
-        said = f"the server of {self.address.shown} {what}: nothing was written; {remedy}, or open the store with read_only=True"
-        return MovingServer(said) if self._may_move or self._is_pooled else ReadOnlyServer(said)
-
-    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
-        self._doubts = self._doubts or notice.severity_nonlocalized == "WARNING"
-
-    def _said(self, error: Exception) -> str:
-        said = self.address.without_secrets(error)
-        return f"the server of {self.address.shown} cannot be used ({said}); try again"
+        self.hang_up()
 
     def _of_row(self, found: tuple[Any, ...] | None) -> Head:
         if found is None:
-            raise self._is_gone()
+            raise store_is_gone(self.address)
         return head_of(found)
-
-    def _is_gone(self) -> StoreFailed:
-        return StoreFailed(f"the store {self.address.shown} was taken out of its database; restore it from a backup")
-
-
-class NoTable(StoreFailed):
-    """The tables are not there."""
-
-
-class _NoFunction(StoreFailed):
-    """Not every server that speaks this protocol has all of PostgreSQL's functions."""
-
-
-class Again(StoreFailed):
-    """The server could not put this transaction in order with others (40001): nothing was written."""
-
-
-def patiently(work: Callable[[], _Done]) -> _Done:
-    """Return what comes of something that is done again while the server cannot be reached, for `PATIENCE` seconds; then
-    raise what it raised."""
-    end, pause = time.monotonic() + PATIENCE, 0.05
-    while True:
-        try:
-            return work()
-        except (Unreachable, Again):
-            if time.monotonic() > end:
-                raise
-            time.sleep(pause)
-            pause = min(1.0, pause * 2)
-
-
-def driver() -> ModuleType:
-    """Return psycopg; raise `InvalidInput` where it is not installed."""
-    try:
-        import psycopg  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise InvalidInput(
-            "a store in PostgreSQL needs psycopg, which is not installed: pip install 'trails[postgres]'"
-        ) from error
-    return psycopg
 
 
 def _subjects_of(rows: Iterable[Row]) -> tuple[list[int], list[int], list[int | None]]:

@@ -13,9 +13,11 @@ from trails.errors import StoreFailed
 from trails.store.index.index_folder import IndexFolder
 from trails.store.log import sqlite
 from trails.store.log.sqlite import SqliteHome
-from trails.store.postgres import address
+from trails.store.postgres import address, readers
+from trails.store.postgres.figures import LogFigures, Standby, figures_of, seconds_since, standbys_of
 from trails.store.postgres.log import folder_of
-from trails.store.postgres.server import LogFigures, Reader, Server, Standby
+from trails.store.postgres.readers import Reader
+from trails.store.postgres.server import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +65,21 @@ def status_of(location: str) -> Status:
     """
     with closing(Server(address.parse(location))) as log:
         log.find()
-        figures = log.figures()
+        figures = figures_of(log, log.id)
         folder = folder_of(log.cache_name())
         number = _number_in(folder)
-        readers: list[Reader] = []
+        known: list[Reader] = []
         with suppress(StoreFailed):  # a user who may read the store alone
-            readers = log.readers() or []
-        behind = log.seconds_since({number or 0, *(each.number for each in readers)})
+            known = readers.readers_of(log, log.id) or []
+        behind = seconds_since(log, log.id, {number or 0, *(each.number for each in known)})
         copies = tuple(
             Copy(each.process, each.number, *_lag(figures, each.number, behind), is_open=not each.is_closed)
-            for each in readers
+            for each in known
         )
         here = None if number is None else Copy("", number, *_lag(figures, number, behind), is_open=False)
-        return Status(log.address.shown, figures, here, copies, log.standbys(), *snapshot_age(folder, figures.commits))
+        return Status(
+            log.address.shown, figures, here, copies, standbys_of(log), *snapshot_age(folder, figures.commits)
+        )
 
 
 def _lag(figures: LogFigures, number: int, behind: dict[int, float]) -> tuple[int, float]:

@@ -35,7 +35,8 @@ from trails.store.log.sqlite import Head
 from trails.store.pattern import Pattern
 from trails.store.postgres import address, server, statements, subjects
 from trails.store.postgres.address import Address
-from trails.store.postgres.server import NoTable, Server
+from trails.store.postgres.link import NoTable, kept, patiently, store_is_gone
+from trails.store.postgres.server import Server
 
 _Answer = TypeVar("_Answer")
 _LOST: Final = 3
@@ -79,7 +80,7 @@ class ThinServer(Server):
         keys, after = list(asked), list(asked.values())
         values = (keys, after, self.id, keys, self.id, _BEGINNING, self.id)
         try:
-            with self._asked() as connection, connection.pipeline() if is_locked else nullcontext():
+            with self.asked() as connection, connection.pipeline() if is_locked else nullcontext():
                 if is_locked:
                     self._begin(connection)
                 asking = connection.execute(statements.TAKE, values)
@@ -90,7 +91,7 @@ class ThinServer(Server):
                 "the owner of its tables, or run `trails store upgrade`"
             ) from None
         if not found:
-            raise self._is_gone()
+            raise store_is_gone(self.address)
         *head, indexed, wanted = found[-1][:6]
         rows = [(server.row_of(each[8:]), START if each[7] is None else bytes(each[7])) for each in found if each[6]]
         last = None if found[-1][8] is None else server.row_of(found[-1][8:])
@@ -98,13 +99,13 @@ class ThinServer(Server):
 
     def before(self, number: int) -> list[Row]:
         """Return some records up to a number, the last first."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.BEFORE, (self.id, number, _BACK)).fetchall()
         return [server.row_of(each) for each in found]
 
     def number_of(self, commit_id: str) -> int | None:
         """Return the number of the record of a commit; None if the log has no such record."""
-        with self._asked() as connection:
+        with self.asked() as connection:
             found = connection.execute(statements.WITH_ID, (self.id, commit_id)).fetchone()
         return None if found is None else int(found[0])
 
@@ -206,7 +207,7 @@ class ThinStore(EngineReader):
                 self._refuse_closed()
                 if len(self._memory) > _MOST:
                     self._forget()
-                server.patiently(partial(self._take, wanted))
+                patiently(partial(self._take, wanted))
 
     def _take(self, keys: Collection[int] = (), *, is_locked: bool = False) -> bool:
         """Bring in what the log has about keys; return whether it has other records than were seen."""
@@ -313,7 +314,7 @@ class ThinStore(EngineReader):
         with self._lock:
             self._refuse_closed()
             self._fresh.clear()
-            return server.patiently(lambda: self._take(list(self._keys) if len(self._keys) <= _FEW else ()))
+            return patiently(lambda: self._take(list(self._keys) if len(self._keys) <= _FEW else ()))
 
     def expire(self) -> None:
         """Read nothing from now on that was taken from the log before; it is asked for the news when something is read."""
@@ -399,9 +400,9 @@ class ThinStore(EngineReader):
         with self._lock:
             self._refuse_closed()
             try:
-                server.patiently(partial(self._log, attempt))
+                patiently(partial(self._log, attempt))
             except StoreFailed as error:
-                raise server.kept(error) from None
+                raise kept(error) from None
             waiting = attempt.waiting
             if waiting.error is not None:
                 raise waiting.error

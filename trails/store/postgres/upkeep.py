@@ -13,10 +13,11 @@ from typing import Any, Final
 from trails.errors import InvalidInput, TrailsError
 from trails.store.doctor import Check
 from trails.store.log.sqlite import Head
-from trails.store.postgres import address, roles, server, statements, status
+from trails.store.postgres import address, readers, roles, statements, status
+from trails.store.postgres.figures import Settings, rights_lacking, settings_of
 from trails.store.postgres.log import folder_of, say_what_records_are_about
 from trails.store.postgres.roles import APPENDING, ERASING, READING, REGISTERING, REMOVING, Grants, Right
-from trails.store.postgres.server import Server, Settings
+from trails.store.postgres.server import Server
 from trails.store.upgrade import Upgraded
 
 _ALL: Final = tuple(dict.fromkeys((*READING, *APPENDING, *REGISTERING, *ERASING, *REMOVING)))
@@ -76,12 +77,12 @@ def look(location: str) -> list[Check]:
     """Return what was looked at of the store that a URL names. Nothing is changed, and no index is made."""
     log = Server(address.parse(location))
     try:
-        settings = log.settings()
+        settings = settings_of(log)
     except TrailsError as error:
         return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
     try:
         checks = [_server(settings), _durability(settings), _clock(settings.now)]
-        lacking = log.lacking(_ALL)
+        lacking = rights_lacking(log, _ALL)
         rights = _rights(lacking)
         if _may_not_read(lacking):
             return [*checks, rights]
@@ -136,7 +137,7 @@ def _log(head: Head) -> Check:
 
 def _readers(log: Server, head: Head) -> Check:
     try:
-        found = log.readers()
+        found = readers.readers_of(log, log.id)
     except TrailsError as error:
         return Check(
             "readers", False, error.message, "`trails guide postgres-operations` says what a reader is granted"
@@ -144,10 +145,11 @@ def _readers(log: Server, head: Head) -> Check:
     if found is None:
         said = "there is no table in which processes say which of them have an index"
         return Check("readers", False, said, "`trails store upgrade`, as the owner, makes it")
-    late = server.behind(found, head.erased)
+    late = readers.made_before(found, head.erased)
     if not late:
         return Check("readers", True, f"{len(found):,} indexes are registered, none with files from before a vacuum")
-    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, server.told(late)))}"
+    processes = "; ".join(map(str, readers.as_reported(late)))
+    said = f"what was erased until commit {head.erased:,} may still be in the files of {processes}"
     return Check("readers", False, said, "`sync` there, or close it and delete its folder in the cache of that machine")
 
 
@@ -187,9 +189,9 @@ def upgrade(location: str) -> Upgraded:
     log = Server(address.parse(location))
     try:
         log.find()
-        is_missing = log.readers() is None
+        is_missing = readers.readers_of(log, log.id) is None
         if is_missing:
-            log.make_readers()
+            readers.make_table(log)
         is_unindexed = not _sessions(log).ok
         if is_unindexed:
             say_what_records_are_about(log)
