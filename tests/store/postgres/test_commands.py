@@ -97,4 +97,7 @@ def test_tail_follows_what_another_process_commits(run: Run, url: str) -> None:
         run("append", "plan", "user", "Plan a trip")
         assert json.loads(tail.stdout.readline())["kind"] == "turns"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(30) == 0
+        try:
+            assert tail.wait(30) == 0
+        finally:
+            tail.kill()

@@ -207,3 +207,23 @@ def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up_and_what
         assert session.persist() == 1
     with trails.open(told) as store:
         assert [turn.content for turn in store.load("plan")] == [*_SAID, "Thanks"]
+
+
+def test_an_interrupt_while_the_server_is_asked_is_raised_and_the_store_goes_on(
+    told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: psycopg.Pipeline) -> Iterator[None]:
+        raise KeyboardInterrupt
+        yield
+
+    with trails.open(told) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Pipeline, "_exit_gen", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.sync()
+        with trails.open(told) as other:
+            session = other.load("plan")
+            session.append("user", "Thanks")
+            session.persist()
+        assert store.sync()
+        assert [turn.content for turn in store.load("plan")] == [*_SAID, "Thanks"]

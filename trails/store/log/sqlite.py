@@ -686,7 +686,8 @@ class Connection(sqlite3.Connection):
     """Whether it has the functions that the SQL of the rows calls."""
 
     def __del__(self) -> None:
-        self.close()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # an interrupt ended its opening
+            self.close()
 
 
 def connect(database: str | Path) -> sqlite3.Connection:

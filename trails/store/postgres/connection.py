@@ -29,7 +29,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @contextmanager
     def pipeline(self) -> Iterator[psycopg.Pipeline]:
-        """Do what the driver does; after an error the connection is closed."""
+        """Do what the driver does; after an error the connection is closed.
+
+        An interrupt (Ctrl-C) at the end is raised as what it is: the driver raises the error that came of it instead.
+        """
         failed: BaseException | None = None
         try:
             with super().pipeline() as made:
@@ -38,9 +41,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 except BaseException as error:  # noqa: BLE001 - raised below, once the driver has seen the end of it
                     failed = error
                     self.close()
-        except psycopg.Error:
+        except psycopg.Error as error:
+            failed = failed or _interrupt_before(error)
             if failed is None:
                 raise
+            self.close()
         if failed is not None:
             raise failed
 
@@ -51,6 +56,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         except Silent:
             self.close()  # first, or the end of a pipeline would wait once more
             raise
+
+
+def _interrupt_before(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interrupt in whose handling an error was raised, None if there was none."""
+    context = error.__context__
+    if context is None or isinstance(context, KeyboardInterrupt):
+        return context
+    return _interrupt_before(context)
 
 
 def _while_heard(asking: Generator[Any, Any, Any], silence: float) -> Generator[Any, Any, Any]:
