@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -410,6 +411,8 @@ def test_a_turn_is_named_by_itself_its_iri_or_its_place(store: Repository, how: 
     named = {"turn": turn, "iri": turn.iri, "place": ("main", 0)}[how]
     fork = Ledger(store).fork_from(named)  # type: ignore[arg-type] # one of three kinds
     assert (fork.forked_at_index, Ledger(store).inbox(fork.id)) == (1, [])
+    assert re.fullmatch("fork-[0-9a-f]{8}", fork.label or "")
+    assert store.load(fork.label or "").id == fork.id
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,20 @@ def test_main_and_the_global_scope_lead_to_one_session(memory: Repository) -> No
     assert shared.session("main").id == shared.route(said("1")).session_id
 
 
+def test_in_the_global_scope_groups_and_threads_share_the_session_of_everybody(memory: Repository) -> None:
+    router = Router(memory, config={"session": {"scope": "global", "dmScope": "per-peer"}})
+    direct = router.route(said("1"))
+    with pytest.warns(SharedSessionWarning, match="Set session.scope to per-sender"):
+        group = router.route(Inbound(channel="discord", kind="group", peer="9", sender="2", content="All here"))
+    with pytest.warns(SharedSessionWarning, match="slack:3"):
+        thread = router.route(
+            Inbound(channel="slack", kind="channel", peer="C1", sender="3", thread="7", content="In a thread")
+        )
+    assert (direct.key, group.key, thread.key) == ("global", "global", "global")
+    assert direct.session_id == group.session_id == thread.session_id
+    assert [session.id for session in memory.list()] == [direct.session_id]
+
+
 def test_identity_links_make_one_session_of_a_persons_networks(memory: Repository) -> None:
     links = {"alice": ["telegram:111", "discord:222"]}
     router = Router(memory, config={"session": {"dmScope": "per-peer", "identityLinks": links}})
@@ -460,7 +474,7 @@ def test_who_spawned_a_session_is_written_once_and_is_its_edge_in_the_graph(stor
 
 
 def test_a_model_is_set_by_the_hosts_word_and_xhigh_falls_with_it(memory: Repository) -> None:
-    router = Router(memory)
+    router = Router(memory, models=ModelHost(default=ModelRef("anthropic", "opus")))
     with pytest.raises(RequestRefused, match="model catalog unavailable") as refused:
         router.patch("main", {"model": "openai/gpt-5.2"})
     assert refused.value.code == "UNAVAILABLE"
@@ -469,6 +483,32 @@ def test_a_model_is_set_by_the_hosts_word_and_xhigh_falls_with_it(memory: Reposi
     entry = router.patch("main", {"model": "openai/gpt-5.2", "thinkingLevel": "xhigh"})
     assert (entry["modelOverride"], entry["thinkingLevel"]) == ("gpt-5.2", "xhigh")
     assert router.patch("main", {"model": "anthropic/other"})["thinkingLevel"] == "high"
+
+
+def test_a_router_without_a_catalogue_takes_any_well_formed_model(memory: Repository) -> None:
+    router = Router(memory)
+    key = "agent:main:telegram:group:12345"
+    entry = router.patch(key, {"model": "openai/gpt-5.2", "thinkingLevel": "high"})
+    assert [entry[each] for each in ("providerOverride", "modelOverride", "thinkingLevel")] == [
+        "openai",
+        "gpt-5.2",
+        "high",
+    ]
+    for malformed in ("openai/", "/gpt-5.2", " ", "/"):
+        with pytest.raises(RequestRefused, match="model"):
+            router.patch(key, {"model": malformed})
+    assert router.entry(key)["modelOverride"] == "gpt-5.2"
+    assert "modelOverride" not in router.patch(key, {"model": "anthropic/claude-opus-4-5"})  # the default itself
+
+
+def test_a_router_is_told_which_models_are_allowed(memory: Repository) -> None:
+    router = Router(memory, models=["anthropic/claude-opus-4-5", "openai/gpt-5.2"])
+    assert router.patch("main", {"model": "openai/gpt-5.2"})["modelOverride"] == "gpt-5.2"
+    with pytest.raises(RequestRefused, match="model not allowed: openai/gpt-4"):
+        router.patch("main", {"model": "openai/gpt-4"})
+    for wrong in ("openai/gpt-5.2", ()):
+        with pytest.raises(InvalidInput, match="provider/model"):
+            Router(memory, models=wrong)
 
 
 def test_a_patch_tells_of_every_field_that_it_changed_who_did_it_and_what_stood_there(store: Repository) -> None:

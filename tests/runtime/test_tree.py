@@ -132,6 +132,14 @@ def test_context_flows_only_as_the_summary(main: Node) -> None:
     made.complete()
 
 
+@pytest.mark.parametrize("kind", ["branch", "worker"])
+@pytest.mark.parametrize("task", ["", "  ", "\n\t", "\u3000"])
+def test_a_task_that_says_nothing_is_refused_and_spawns_nothing(main: Node, kind: str, task: str) -> None:
+    with pytest.raises(InvalidInput, match="needs a task"):
+        main.spawn(kind, task)
+    assert main.children() == []
+
+
 def test_a_worker_gets_no_summary(tree: Tree, main: Node) -> None:
     before = everything(tree.store)
     with pytest.raises(InvalidInput, match="a worker gets no context_summary"):

@@ -373,12 +373,15 @@ class Ledger(Handle, public=True):
 
         `turn` is a turn, its IRI, or a session and an index in its transcript; that other turns follow it does not
         matter. `content` is the message (none if it is left out), and `message` what `receive` takes beside it; a
-        message that is known by its source and id makes no second fork there.
+        message that is known by its source and id makes no second fork there. Unless labelled, the session is called by
+        its branch, `fork-` and 8 hex digits.
 
         Raises `SessionNotFound` or `InvalidInput` for a turn that is not there; nothing is written then.
         """
         source, index = self._place(turn)
         fork = source.fork(at=index + 1, id=id, label=label, principal=principal, agent=agent)
+        if label is None:
+            fork.worktree.change_record(label=fork.branch)
         if content is None:
             fork.persist()
             return fork

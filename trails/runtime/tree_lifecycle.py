@@ -482,8 +482,8 @@ def _child_brief(options: SpawnOptions) -> dict[str, str]:
         if getattr(options, name) is not None:
             whence = "has none" if name == "channel" or (kind, name) == ("worker", "system") else "has its parent's"
             raise InvalidInput(f"{name} is for mains; a {kind} {whence}")
-    if options.task is None:
-        raise InvalidInput(f"a {kind} needs a task")
+    if options.task is None or not options.task.strip():
+        raise InvalidInput(f"a {kind} needs a task that says something")
     brief = {"task": validation.text(options.task, "the task")}
     if options.context_summary is not None:
         if kind == "worker":

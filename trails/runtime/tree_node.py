@@ -60,12 +60,20 @@ class Node(Handle, public=True):
     What a session is never changes, and its state is looked up each time.
     """
 
-    __slots__ = ("_lifecycle", "_record")
+    __slots__ = ("_id", "_lifecycle", "_row")
 
-    def __init__(self, lifecycle: Lifecycle, record: SessionRecord) -> None:
-        """Not for callers: see `Tree.get`."""
+    def __init__(self, lifecycle: Lifecycle, session: SessionRecord | str) -> None:
+        """Not for callers: see `Tree.get`. The row of a session that is given by its id is read when it is first needed."""
         self._lifecycle = lifecycle
-        self._record = record
+        self._id = session if isinstance(session, str) else session.id
+        self._row: SessionRecord | None = None if isinstance(session, str) else session
+
+    @property
+    def _record(self) -> SessionRecord:
+        if self._row is None:
+            with self._lifecycle.runtime.lock:
+                self._row = self._lifecycle.record(self._id)
+        return self._row
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
@@ -73,7 +81,7 @@ class Node(Handle, public=True):
         return other.id == self.id and other._lifecycle.repository is self._lifecycle.repository
 
     def __hash__(self) -> int:
-        return hash(self._record.id)
+        return hash(self._id)
 
     def __repr__(self) -> str:
         return f"<Node {self.id!r}: {self.kind} of {self.agent!r}, {self.state}>"
@@ -83,7 +91,7 @@ class Node(Handle, public=True):
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._record.id
+        return self._id
 
     @property
     def agent(self) -> str:
@@ -364,7 +372,5 @@ class Node(Handle, public=True):
 
 
 def nodes(lifecycle: Lifecycle, session_ids: Iterable[str]) -> list[Node]:
-    """Return the handles of those sessions that are there, by id."""
-    with lifecycle.runtime.lock:
-        records = lifecycle.repository.reader.records(sorted(session_ids))
-    return [Node(lifecycle, records[each]) for each in sorted(records)]
+    """Return the handles of sessions that have not ended, by id."""
+    return [Node(lifecycle, each) for each in sorted(session_ids)]

@@ -274,12 +274,8 @@ class ModelHost:
 
     default: ModelRef
     resolve: Callable[[str], ModelRef] | None = None
-    """None if no catalogue is at hand: a model can then be cleared, not set."""
+    """None if the catalogue cannot be reached: a model can then be cleared, not set."""
     xhigh_models: Collection[str] = XHIGH_MODELS
-
-
-DEFAULT_HOST: Final = ModelHost(default=ModelRef("anthropic", "claude-opus-4-5"))
-"""Of a host that gives none: the systems' own default model, and no catalogue."""
 
 
 def model_ref(text: str, default_provider: str) -> ModelRef:
@@ -293,6 +289,31 @@ def model_ref(text: str, default_provider: str) -> ModelRef:
     if not reference.provider or not reference.model:
         raise RequestRefused(f"invalid model: {trim(text)}")
     return reference
+
+
+_DEFAULT: Final = ModelRef("anthropic", "claude-opus-4-5")
+DEFAULT_HOST: Final = ModelHost(default=_DEFAULT, resolve=lambda text: model_ref(text, _DEFAULT.provider))
+"""Of a host that gives none: the systems' own default model, and no catalogue, so that any well-formed model may be set."""
+
+
+def model_host(models: Collection[str]) -> ModelHost:
+    """Return a host that allows some models, each written `provider/model`; the first is its default.
+
+    >>> host = model_host(["openai/gpt-5.2", "anthropic/claude-opus-4-5"])
+    >>> host.default, host.resolve("anthropic/claude-opus-4-5")
+    (ModelRef(provider='openai', model='gpt-5.2'), ModelRef(provider='anthropic', model='claude-opus-4-5'))
+    """
+    if isinstance(models, str) or not models:
+        raise InvalidInput(f"models is {models!r}; give a list of models, each written provider/model, or a ModelHost")
+    allowed = [model_ref(each, _DEFAULT.provider) for each in models]
+
+    def resolve(text: str) -> ModelRef:
+        model = model_ref(text, allowed[0].provider)
+        if model not in allowed:
+            raise RequestRefused(f"model not allowed: {trim(text)}")
+        return model
+
+    return ModelHost(default=allowed[0], resolve=resolve)
 
 
 Entries = Mapping[str, Json]

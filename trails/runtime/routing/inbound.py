@@ -54,6 +54,8 @@ class Arrivals:
                 team_id=inbound.team,
             )
             agent = route.agent_id
+            if settings.scope == "global":  # everybody shares one session, groups and threads too
+                return "global", agent, None
             base = keys.canonicalize_main_alias(route.session_key, agent_id=agent, config=settings)
         marker: Literal["topic", "thread"] = "topic" if inbound.topic else "thread"
         parent = inbound.parent or (None if inbound.topic else base)
@@ -203,8 +205,8 @@ class Arrivals:
             return ()
         names = ", ".join(sorted(map(iris.author_name, others)))
         shared = f"{person!r} writes to {held.key!r}, which {names} wrote to: both see each other's messages there"
-        remedy = "Set session.dmScope to per-channel-peer, or link the two as one person (session.identityLinks)"
-        return (f"{shared}. {remedy}",)
+        setting = "session.scope to per-sender" if held.key == "global" else "session.dmScope to per-channel-peer"
+        return (f"{shared}. Set {setting}, or link the two as one person (session.identityLinks)",)
 
     # --- beginning anew
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from trails.rdf.activity_records import Deed
 from trails.rdf.conversation_records import Alias, Move
 from trails.rdf.ledger_records import Decision
 from trails.runtime import keys, policy
-from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost
+from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_host
 from trails.runtime.routing import key_moves
 from trails.runtime.routing.access_rules import View, visible_sessions
 from trails.runtime.routing.inbound import Arrivals, channel_of, reset_rule
@@ -65,7 +65,7 @@ class Router(Handle, public=True):
         *,
         config: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
-        models: ModelHost = DEFAULT_HOST,
+        models: ModelHost | Collection[str] = DEFAULT_HOST,
         zone: str | tzinfo | None = None,
         fold_case: bool = False,
     ) -> None:
@@ -73,7 +73,8 @@ class Router(Handle, public=True):
 
         `config` has the shape of OpenClaw's: `session` (dmScope, mainKey, scope, identityLinks, reset...), `agents`,
         `bindings`, `tools.agentToAgent`. `clock` gives the time (aware; the system's by default). `models` says which models
-        a session may be set to. `zone` is where the hour of a daily reset is told (else the configuration's
+        a session may be set to: a list (`provider/model`, the first is the default) or a `ModelHost`; any well-formed one
+        unless given. `zone` is where the hour of a daily reset is told (else the configuration's
         `agents.defaults.userTimezone`, else UTC). `fold_case` puts peers' ids in lower case, which merges people on some
         networks.
 
@@ -82,7 +83,7 @@ class Router(Handle, public=True):
         opened(store, "Router")
         settings = RouterSettings.from_json(config, zone=zone, fold_case=fold_case)
         self._repository = store
-        self._models = models
+        self._models = models if isinstance(models, ModelHost) else model_host(models)
         self._keyring = Keyring(store)
         self._routing = Routing(self._keyring, settings, partial(clock_time, clock))
         self._arrivals = Arrivals(self._routing)

@@ -26,7 +26,7 @@ from trails.runtime.inbox import Book
 from trails.runtime.ledger import Ledger
 from trails.runtime.message_exchanges import Running
 from trails.runtime.policy.run_rules import RunStats
-from trails.runtime.policy.session_entry import DEFAULT_HOST, ModelHost, model_ref
+from trails.runtime.policy.session_entry import DEFAULT_HOST
 from trails.runtime.policy.subagents import SubagentBrief
 from trails.runtime.routing import Router
 from trails.runtime.runs.host import Agent, Answer, Host, Interrupted, Lane, Lanes, Settings, Step, WorkContext
@@ -136,9 +136,7 @@ class Engine:
         self.ledger = Ledger(self.repository, clock=self.now, debounce=timedelta(0))
         self.book = Book.of(self.repository)
         self.registry = Registry(self.repository)
-        default = DEFAULT_HOST.default
-        anything = ModelHost(default=default, resolve=lambda text: model_ref(text, default.provider))
-        self.models = self.host.models or anything
+        self.models = self.host.models or DEFAULT_HOST
         router = Router(self.repository, config=self.config, clock=self.now, models=self.models)
         self.places = Places(self.repository, router, self.settings.keys)
         self.ended: Callable[[str], object] = lambda _: None
