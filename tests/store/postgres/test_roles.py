@@ -248,6 +248,54 @@ def test_a_tenant_sees_neither_the_sessions_nor_the_name_of_another(
             )
 
 
+def test_a_tenant_finds_the_id_of_no_other_store_in_the_catalogs_of_the_database(
+    tenants: tuple[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    ids = [each for (each,) in as_owner.execute("SELECT id FROM trails_stores").fetchall()]
+    assert len(ids) > 1
+    with psycopg.connect(tenants[0].rpartition("&store=")[0]) as connection:
+        policies = connection.execute("SELECT qual, with_check, policyname FROM pg_policies").fetchall()
+    assert policies
+    assert [each for each in ids if each in f"{policies}"] == []
+
+
+def test_grants_after_a_partitioning_leave_a_role_no_right_on_the_partitions(
+    cluster: Cluster, url: str, as_role: dict[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    as_owner.execute(_PARTITION)
+    try:
+        grant(cluster, url, "reader", "trails_redactor", "--only-this-store")
+        with psycopg.connect(as_role["redactor"].rpartition("&store=")[0]) as connection:
+            assert connection.execute("SELECT count(DISTINCT store) FROM trails_records").fetchone() == (1,)
+            for statement in ("SELECT body FROM trails_records_rest", "UPDATE trails_records_rest SET body = ''"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+                connection.rollback()
+        owned = grant(cluster, url, "owner", "trails_owner")
+        with psycopg.connect(owned.rpartition("&store=")[0]) as connection:
+            connection.execute("ALTER TABLE trails_records DETACH PARTITION trails_records_rest")
+            connection.rollback()
+    finally:
+        as_owner.execute(_UNPARTITION)
+
+
+_PARTITION = """
+BEGIN;
+ALTER TABLE trails_records RENAME TO trails_records_rest;
+CREATE TABLE trails_records (LIKE trails_records_rest INCLUDING DEFAULTS INCLUDING STORAGE,
+  PRIMARY KEY (store, number), UNIQUE (store, commit_id)) PARTITION BY LIST (store);
+ALTER TABLE trails_records ATTACH PARTITION trails_records_rest DEFAULT;
+COMMIT;
+"""
+_UNPARTITION = """
+BEGIN;
+ALTER TABLE trails_records DETACH PARTITION trails_records_rest;
+DROP TABLE trails_records;
+ALTER TABLE trails_records_rest RENAME TO trails_records;
+COMMIT;
+"""
+
+
 def test_a_dump_by_a_tenant_is_refused_rather_than_cut(
     tenants: tuple[str, str], cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]
 ) -> None:

@@ -65,12 +65,16 @@ class Grants:
 
 
 class Tables(NamedTuple):
-    """The tables that a database has: their schema, whether row-level security is on, and the roles with a grant."""
+    """The tables that a database has: their schema, whether row-level security is on, the roles with a grant, the partitions.
+
+    What is granted on a table reaches its partitions; what is granted on a partition itself reaches past row-level security.
+    """
 
     schema: str
     names: Sequence[str]
     is_limited: bool = False
     granted: Sequence[str] = ()
+    partitions: Sequence[str] = ()
 
 
 def script(kind: str, role: str, tables: Tables, tenant: str | None = None) -> tuple[str, ...]:
@@ -84,7 +88,7 @@ def script(kind: str, role: str, tables: Tables, tenant: str | None = None) -> t
     GRANT SELECT ON "public"."trails_stores", "public"."trails_records" TO "eve";
     """
     names = {table: f"{quoted(tables.schema)}.{quoted(table)}" for table in COLUMNS if table in tables.names}
-    statements = [*_make(role), *_give(kind, role, tables.schema, names)]
+    statements = [*_make(role), *_give(kind, role, tables.schema, names, tables.partitions)]
     if kind != "owner" and (tables.is_limited or tenant is not None):
         statements += _limit(role, names, tenant)
         if not tables.is_limited:
@@ -99,14 +103,14 @@ def _make(role: str) -> Iterator[str]:
     yield f"DO {tag} {body} {tag}"
 
 
-def _give(kind: str, role: str, schema: str, names: Mapping[str, str]) -> Iterator[str]:
+def _give(kind: str, role: str, schema: str, names: Mapping[str, str], partitions: Sequence[str]) -> Iterator[str]:
     to = quoted(role)
     if kind == "owner":
         yield f"GRANT USAGE, CREATE ON SCHEMA {quoted(schema)} TO {to}"
-        yield from (f"ALTER TABLE {name} OWNER TO {to}" for name in names.values())
+        yield from (f"ALTER TABLE {name} OWNER TO {to}" for name in (*names.values(), *partitions))
         return
     yield f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {to}"
-    yield f"REVOKE ALL ON {', '.join(names.values())} FROM {to}"
+    yield f"REVOKE ALL ON {', '.join((*names.values(), *partitions))} FROM {to}"
     rights = KINDS[kind] if "trails_subjects" in names else (each for each in KINDS[kind] if each not in INDEXING)
     yield from grants((right._replace(table=names[right.table]) for right in rights if right.table in names), to)
 
@@ -117,8 +121,18 @@ def _limit(role: str, names: Mapping[str, str], tenant: str | None) -> Iterator[
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
         for of in dict.fromkeys((None, tenant)):
             yield f"DROP POLICY IF EXISTS {_policy(role, of)} ON {name}"
-        rows = "true" if tenant is None else f"{COLUMNS[table]} = {literal(tenant)}"
+        rows = "true" if tenant is None else f"{_hash(COLUMNS[table])} = {literal(_hash_of(tenant))}"
         yield f"CREATE POLICY {_policy(role, tenant)} ON {name} TO {quoted(role)} USING ({rows})"
+
+
+def _hash(column: str) -> str:
+    """Return the SQL for `_hash_of` a store's id. Every role may read policies, and an id tells a store's channel."""
+    return f"encode(sha256(convert_to('tenant ' || {column}, 'UTF8')), 'hex')"
+
+
+def _hash_of(store: str) -> str:
+    """Return what stands for a store's id in a policy."""
+    return hashlib.sha256(f"tenant {store}".encode()).hexdigest()
 
 
 def _policy(role: str, tenant: str | None) -> str:

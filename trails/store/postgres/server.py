@@ -185,7 +185,14 @@ class Server(Link):
             found = connection.execute(statements.TABLES, (list(names),)).fetchall()
             present = [name for _, name, _ in found]
             granted = connection.execute(statements.GRANTED, (present,)).fetchall()
-        return Tables(found[0][0], present, any(limited for *_, limited in found), [role for (role,) in granted])
+            partitions = connection.execute(statements.PARTITIONS, (present,)).fetchall()
+        return Tables(
+            found[0][0],
+            present,
+            any(limited for *_, limited in found),
+            [role for (role,) in granted],
+            [name for (name,) in partitions],
+        )
 
     def say_in_use(self) -> None:
         """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
