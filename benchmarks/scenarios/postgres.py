@@ -1,14 +1,16 @@
-"""A store in PostgreSQL: appending to it alone and with others, catching up, opening, and reading beside the embedded store."""
+"""A store in PostgreSQL: appending alone, with others and thin, catching up, opening, and reading beside the embedded one."""
 
 from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -16,7 +18,7 @@ from typing import Final
 import trails
 from benchmarks import writing
 from benchmarks.data import KINDS, TEXT_BYTES, add, filled, messages
-from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
+from benchmarks.harness import Contestant, Result, Setting, Target, child_environment, medians, timed
 from tests.support import clusters
 from tests.support.clusters import Cluster
 
@@ -36,7 +38,8 @@ def run(setting: Setting) -> list[Result]:
         return []
     with _caches(setting.folder):
         with _server("fsync=on") as server:
-            results = [_appending(setting, server), _catching_up(setting, server), *_reading(setting, server)]
+            results = [_appending(setting, server), *_thin(setting, server)]
+            results += [_catching_up(setting, server), *_reading(setting, server)]
         with _server(*_SLOW) as server:
             return [*results, _writers(setting, server)]
 
@@ -99,6 +102,73 @@ def _appending(setting: Setting, server: Cluster) -> Result:
         durability=dict.fromkeys(seconds, "synced (fsync and synchronous_commit on)"),
         targets=[Target("one append, against a durable insert of one row", ratio, 3.5, "x")],
     )
+
+
+# --- one thin writer
+
+_WARM: Final = 20
+"""Appends to one session, after the cold one."""
+_WORKER: Final = """
+import sys, trails
+with trails.open(sys.argv[1], thin=True) as store:
+    session = store.load("s0")
+    session.append("user", "Plan a trip")
+    session.persist()
+with open("/proc/self/status") as status:  # its own: what `resource` tells begins with that of the process that started it
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+"""
+
+
+def _thin(setting: Setting, server: Cluster) -> Iterator[Result]:
+    """Measure workers that have never seen the store: the first append to a session of 50 turns, and those that follow."""
+    import psycopg
+
+    url, cold_name, warm_name = server.url("thin"), "a cold append", "a warm append"
+    connecting, inserting = "connecting", "psycopg, a row of as many bytes"
+    workers = max(2, min(setting.size.sessions, 100))
+    said = messages(50, setting.seed, TEXT_BYTES)
+    with trails.open(url, create=True) as whole:
+        for number in range(workers):
+            filled(whole, f"s{number}", said)
+    taken: dict[str, list[float]] = {connecting: [], cold_name: [], warm_name: [], inserting: []}
+    statements = []
+    with psycopg.connect(url.partition("&store")[0], autocommit=True) as connection:
+        connection.execute("CREATE TABLE bench_thin (number serial PRIMARY KEY, held bytea)")
+        for number in range(workers):
+            taken[connecting].append(timed(lambda: psycopg.connect(url.partition("&store")[0]).close()))
+            begun = time.perf_counter()
+            with trails.open(url, thin=True) as store:
+                session = store.load(f"s{number}")
+                add(session, said[:1])
+                taken[cold_name].append(time.perf_counter() - begun)
+                statements.append(store.store.trips)  # type: ignore[attr-defined] # of a thin store
+                for each in said[:_WARM]:
+                    taken[warm_name].append(timed(partial(add, session, [each])))
+                    held = (each.text * 3)[:1_000].encode()
+                    insert = partial(connection.execute, "INSERT INTO bench_thin (held) VALUES (%s)", (held,))
+                    taken[inserting].append(timed(insert))
+    seconds = {who: statistics.median(times) for who, times in taken.items()}
+    beyond = statistics.quantiles(taken[cold_name], n=10)[-1] - seconds[connecting]
+    yield Result(
+        name="postgres thin",
+        title=f"append a turn of {TEXT_BYTES} bytes to one of {workers} sessions of 50 turns, by workers without an index",
+        baseline=inserting,
+        medians=seconds,
+        durability=dict.fromkeys((cold_name, warm_name, inserting), "synced (fsync and synchronous_commit on)"),
+        targets=[
+            Target("nine of ten cold appends, beside connecting", beyond * 1e3, 30, "ms"),
+            Target("statements of a cold append, beside connecting", max(statements), 5, ""),
+            Target("a warm append, beyond 1.5 inserts", (seconds[warm_name] - 1.5 * seconds[inserting]) * 1e3, 1, "ms"),
+            Target("memory of a worker in all", _memory(url), 80, "MB"),
+        ],
+    )
+
+
+def _memory(url: str) -> float:
+    """Return the most memory that a worker of its own had, in MB."""
+    command = [sys.executable, "-c", _WORKER, url]
+    worker = subprocess.run(command, check=True, env=child_environment(), capture_output=True, text=True)
+    return int(worker.stdout) / 1e3
 
 
 # --- several writers
