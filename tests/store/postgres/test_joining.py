@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -184,3 +187,46 @@ def test_a_command_makes_a_snapshot(url: str) -> None:
     assert ok_json(invoke("store", "snapshot", "--json", store=url))["commits"] == 3
     assert status_of(url).snapshot_commits == 0
     assert "all 3 commits" in ok(invoke("store", "snapshot", store=url))
+
+
+_SPOILING = [
+    "UPDATE trails_records SET body = (SELECT body FROM trails_records WHERE number = 2)",
+    "UPDATE trails_records SET commit_id = 'x'",
+    "DELETE FROM trails_records",
+]
+
+
+def _spoil(url: str, statement: str, *, engine_too: bool) -> None:
+    """Make a store of four sessions, and change record 3 of this machine's copy of its log."""
+    with trails.open(url, create=True) as store:
+        _fill(store, 4, 100)
+        folder = folder_of(log_of(store.store).server.cache_name())
+        store.store.snapshot()  # type: ignore[attr-defined] # of a store in PostgreSQL
+    if engine_too:
+        shutil.rmtree(folder / "index", ignore_errors=True)
+    with closing(sqlite3.connect(folder / sqlite.NAME)) as copy:
+        copy.execute(f"{statement} WHERE number = 3")
+        copy.commit()
+
+
+@pytest.mark.parametrize("statement", [_SPOILING[0], _SPOILING[2]])
+def test_a_damaged_copy_is_not_read_and_made_anew(url: str, statement: str, caplog: pytest.LogCaptureFixture) -> None:
+    _spoil(url, statement, engine_too=True)
+    with trails.open(url) as store:
+        assert _count(store) == 4
+        assert "copy of the log" in caplog.text
+    caplog.clear()
+    with trails.open(url) as store:
+        assert _count(store) == 4
+        assert store.verify().findings == ()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("statement", _SPOILING)
+def test_verify_finds_that_the_copy_differs_and_the_next_opening_makes_it_anew(url: str, statement: str) -> None:
+    _spoil(url, statement, engine_too=False)
+    with trails.open(url) as store:
+        messages = [finding.message for finding in store.verify().findings]
+        assert any(each.startswith("this machine's copy of the log") for each in messages), messages
+    with trails.open(url) as store:
+        assert store.verify().findings == ()

@@ -36,6 +36,7 @@ from trails.store.postgres.readers import Reader
 from trails.store.postgres.roles import Right
 from trails.store.postgres.server import Server
 
+_report: Final = logging.getLogger("trails")
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
 _HEARD: Final = 60.0
@@ -59,10 +60,12 @@ class PostgresLog(Log):
         self._folder = folder
         self._alone = _ALONE
         self._is_in_doubt = False
-        """Whether the log is another than it was, so that the copy is to be deleted."""
+        """Whether the log is another than it was, or the copy is damaged: then the copy is to be deleted."""
         self._name = secrets.token_hex(6)
         self._registers = True
         self._said_at = 0.0
+        self._copies: dict[int, Row] = {}
+        """Records of the copy that a check read last."""
 
     @property
     def location(self) -> str:
@@ -184,6 +187,24 @@ class PostgresLog(Log):
                 ),
             )
 
+    def records(self, after: int, until: int, digest: bytes | None = None) -> Iterator[Unpacked]:
+        """Return records from the copy; from the first one that is damaged there on, from the database."""
+        try:
+            for unpacked in super().records(after, until, digest):
+                after, digest = unpacked.row.number, unpacked.row.digest
+                yield unpacked
+        except StoreFailed as error:
+            self._is_in_doubt = True
+            _report.warning(
+                "this machine's copy of the log of %s, in %s, is damaged (record %d cannot be read: %s); the database is "
+                "read instead, and the copy is made anew when the store is next opened",
+                *(self.location, self._folder, after + 1, error.message.partition("; ")[0]),
+            )
+        else:
+            return
+        with closing(self._server.another()) as reading:
+            yield from self._records(reading.tail, after, until, reading.digest(after) if digest is None else digest)
+
     @contextmanager
     def _at_rest(self) -> Iterator[LogAtRest]:
         with closing(self._server.another()) as reading:  # the records of the database, not those of the copy
@@ -191,7 +212,23 @@ class PostgresLog(Log):
             reading.rest()
             head, _ = reading.since(0, 0)
             about = _About(reading, reading.indexed()[0] if is_indexed else 0)
-            yield LogAtRest(head, reading.tail, about.trouble)
+            yield LogAtRest(
+                head, reading.tail, lambda unpacked, _: about.trouble(unpacked) or self._copy_trouble(unpacked.row)
+            )
+
+    def _copy_trouble(self, row: Row) -> str | None:
+        """Return what is wrong with the copy of a record; the one is deleted then. One that others rewrote lately may differ."""
+        if row.number not in self._copies:
+            with suppress(StoreFailed):  # no row of the log at all
+                self._copies = {each.number: each for each in self.home.tail(row.number - 1, CHUNK)}
+        copied = self._copies.get(row.number)
+        if copied is not None and (copied == row or copied.rewritten != row.rewritten):
+            return None
+        self._is_in_doubt = True
+        return (
+            f"this machine's copy of the log of {self.location}, in {self._folder}, does not have record {row.number} as the "
+            "database has it: it was altered here. The copy is made anew when the store is next opened: verify it again then"
+        )
 
     def _doubt(self, index: LogIndex, error: StoreFailed) -> StoreFailed:
         self._is_in_doubt = True
@@ -315,7 +352,7 @@ class PostgresLog(Log):
 
 
 class _About:
-    """What the database says that records are about, which is read some records at a time and held against these."""
+    """What the database says that records are about, which is read some records at a time and compared with these."""
 
     def __init__(self, reading: Server, indexed: int) -> None:
         """`indexed` is the record up to which it says so."""
@@ -323,8 +360,8 @@ class _About:
         self._indexed = indexed
         self._told: dict[int, dict[int, int | None]] = {}
 
-    def trouble(self, unpacked: Unpacked, _: int) -> str | None:
-        """Return what is wrong with what is said of a record; the copy, by which nothing is erased, is not looked at."""
+    def trouble(self, unpacked: Unpacked) -> str | None:
+        """Return what is wrong with what is said of a record."""
         number = unpacked.row.number
         if number > self._indexed:
             return None
@@ -371,7 +408,6 @@ def folder_of(cache_name: str) -> Path:
     return root / "trails" / cache_name
 
 
-_report: Final = logging.getLogger("trails")
 _SUBJECTS: Final = "subjects"
 """The name that is held by whoever fills the table of what records are about."""
 
