@@ -14,6 +14,7 @@ from trails.runtime.routing.access_rules import View
 from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
+from trails.session.registers import Registers
 from trails.session.tags_notes import Notes, Tags
 
 TWINS: dict[type, type] = {
@@ -28,6 +29,7 @@ TWINS: dict[type, type] = {
     View: aio.AsyncView,
     Tags: aio.AsyncTags,
     Notes: aio.AsyncNotes,
+    Registers: aio.AsyncRegisters,
     Maintenance: aio.AsyncMaintenance,
     Proofs: aio.AsyncProofs,
     Playing: aio.AsyncPlaying,

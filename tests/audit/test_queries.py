@@ -12,6 +12,7 @@ from tests.audit import (
     test_context_queries,
     test_integrity_queries,
     test_people_queries,
+    test_register_queries,
     test_removal_queries,
     test_work_queries,
 )
@@ -27,6 +28,7 @@ THEMES: dict[str, dict[Any, list[Answer]]] = {
     "context": test_context_queries.STORES,
     "integrity": test_integrity_queries.STORES,
     "people": test_people_queries.STORES,
+    "registers": test_register_queries.STORES,
     "removal": test_removal_queries.STORES,
     "work": test_work_queries.STORES,
 }

@@ -50,6 +50,7 @@ def everything(store: Repository) -> None:
     store.workspace.record_reads = True
     export_session(store, "recipes", "nquads", io.BytesIO())
     store.workspace.record_reads = False
+    _registered(store)
     _every_field(store)
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])
@@ -64,6 +65,13 @@ def everything(store: Repository) -> None:
     stored = subagent_runs.read_run(store.store, "r9")
     assert stored is not None
     subagent_runs.remove_run(stored, store.workspace.deed("dave")).commit(store.store)
+
+
+def _registered(store: Repository) -> None:
+    """Write something into every register."""
+    incident = store.registers.flag_incident("serious", "recipes", reason="too much salt", by="dave")
+    store.registers.flag_incident("death")
+    store.registers.close_incident(incident, "reported", by="dave")
 
 
 def _moved(store: Repository) -> None:

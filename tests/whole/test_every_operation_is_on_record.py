@@ -46,9 +46,25 @@ from trails.runtime.tree_node import Node
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.refs import Refs
+from trails.session.registers import Registers
 from trails.session.tags_notes import Notes, Tags
 
-CLASSES = (Repository, Session, Refs, Tags, Notes, Proofs, Maintenance, Ledger, Router, View, Runs, Tree, Node)
+CLASSES = (
+    Repository,
+    Session,
+    Refs,
+    Tags,
+    Notes,
+    Registers,
+    Proofs,
+    Maintenance,
+    Ledger,
+    Router,
+    View,
+    Runs,
+    Tree,
+    Node,
+)
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(import_path, import_bytes, import_folder, import_rdf, export_session, export_folder),
     *(export, draw, validate, import_document, read_document, document_bytes, documents, delete_document),
@@ -57,8 +73,8 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
 WITNESS = "urn:trails:agent:witness"
 """Who the process says it is: nobody else is named in any of these."""
 WHO = frozenset({vocab.ASSOCIATED_WITH, vocab.ATTRIBUTED_TO, vocab.FORKED_BY})
-DONE_TO = ("urn:trails:session:", "urn:trails:conversation:", "urn:trails:prov:")
-"""What something may be done to: a session, or what belongs to one; a conversation, by its key; a PROV document."""
+DONE_TO = ("urn:trails:session:", "urn:trails:conversation:", "urn:trails:prov:", "urn:trails:register:")
+"""What something may be done to: a session, or what belongs to one; a conversation, by its key; a PROV document; a register."""
 PI = (
     b'{"type":"session","version":3,"id":"in","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}\n'
     b'{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-28T10:00:01.000Z","message":{"role":"user","content":"Hi"}}'
@@ -345,6 +361,14 @@ OPERATIONS: dict[str, Operation] = {
     "Notes.get": Reads(lambda w: w.store.notes.get(w.note.id)),
     "Notes.list": Reads(lambda w: w.store.notes.list("plan")),
     "Notes.remove": Changes(lambda w: w.store.notes.remove(w.note.id)),
+    # --- registers
+    "Registers.flag_incident": Changes(lambda w: w.store.registers.flag_incident()),
+    "Session.flag_incident": Changes(lambda w: w.plan.flag_incident("death")),
+    "Registers.close_incident": Changes(
+        lambda w: w.store.registers.close_incident(w.store.registers.incidents()[0].incident),
+        lambda w: w.store.registers.flag_incident(),
+    ),
+    "Registers.incidents": Reads(lambda w: w.store.registers.incidents()),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

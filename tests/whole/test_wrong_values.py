@@ -38,6 +38,7 @@ HANDLES: dict[str, Callable[[Repository], Any]] = {
     "Tags": lambda store: store.tags,
     "Notes": lambda store: store.notes,
     "Refs": lambda store: store.refs,
+    "Registers": lambda store: store.registers,
     "Checkout": lambda store: store.checkout("main", create=True),
     "Batch": lambda store: store.commit(),
     "Maintenance": lambda store: store.maintenance,

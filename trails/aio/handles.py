@@ -41,6 +41,7 @@ from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call
 from trails.session.refs import Refs
+from trails.session.registers import Registers
 from trails.session.repository import Repository
 from trails.session.session import Session, load_session
 from trails.session.streaming import Streaming
@@ -157,6 +158,10 @@ class AsyncRefs(Twin, of=Refs):
 
 class AsyncNotes(Twin, of=Notes):
     """The notes on turns."""
+
+
+class AsyncRegisters(Twin, of=Registers):
+    """The registers of a store: incidents, and what else those who answer for it write down."""
 
 
 class AsyncMaintenance(Twin, of=Maintenance, apart="vacuum backup dump"):

@@ -77,6 +77,14 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
             """),
         },
     },
+    "Answer for": {
+        "incident": {
+            "": "Incidents that an authority is to be told of, and their deadlines.",
+            **_places("""
+                add=registers.add_incident list=registers.list_incidents close=registers.close_incident
+            """),
+        },
+    },
     "Serve": {
         "token": {
             "": "Tokens with which a server of the store is called.",

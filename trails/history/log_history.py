@@ -209,7 +209,7 @@ def shorten_lengths(session_id: str, length: int, recorded: int) -> IndexGap:
 
 
 _NO_CHANGE: Final = frozenset(leaves.LEDGER_KINDS) - {"transition", "cancel", "result"} | {
-    "sync", "close", "said", "run", "task", "remove", "document", "discard", "ref",
+    "sync", "close", "said", "run", "task", "remove", "document", "discard", "ref", "register",
 }  # fmt: skip
 """What changes neither a session's row nor its turns."""
 

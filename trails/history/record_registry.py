@@ -15,10 +15,12 @@ from trails.history.records.ledger_entries import ENTRIES
 from trails.history.records.payloads import PAYLOADS
 from trails.history.records.record_kind import RecordKind
 from trails.history.records.refs import REFS
+from trails.history.records.registers import REGISTERS
 from trails.history.records.subagent_runs import RUNS
 
 KINDS: Final[tuple[RecordKind, ...]] = (
     CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, SCORES, RUNS, ACTS, DOCUMENTS, SIGNATURES, REFS, PAYLOADS,
+    REGISTERS,
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from trails.model import iris
 from trails.model.values import Value
 from trails.store.leaflog import LeafLog
 
-_SILENT: Final = frozenset({"sync", "close", "said", "task", "document", "discard", "ref"})
+_SILENT: Final = frozenset({"sync", "close", "said", "task", "document", "discard", "ref", "register"})
 NOTICE_KINDS: Final[tuple[str, ...]] = tuple(kind for kind in get_args(Kind) if kind not in _SILENT)
 """The kinds of notices: `trails.integrity.leaves` says what each stands for."""
 _PATIENCE: Final = 5.0

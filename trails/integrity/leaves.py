@@ -34,6 +34,8 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     discard  the record that such a document was taken out again     count 0
     ref      a ref (a name that moves) after a move; an IRI of its   count: of its moves, digest: over all of them, and random
              own, without its name, stands in the session's place    bits; of a ref that was removed, -
+    register an entry of a register: an incident, or that one was     count 0
+             closed; its IRI stands in the session's place
     remove   the record that a run was taken out of the registry     count: its revision
     sync, close  no more written: an older version noted with them what was on disk
 
@@ -43,9 +45,9 @@ logged again because a text was taken out of it. A `~` before the digest of a se
 says so: an older version's `create`, `fork`, `change` and `delete` have none, cover the whole row, and no salt.
 
 What never changes has one leaf: create or fork, delete, redact, received, sent, delivered, brief, transition, cancel,
-result, artifact, decision, task, remove; an exchange ends once. A second one is a finding. `change`, `detach`, `said` and `run`
-are followed by others, of which the last holds: they are history. A session that was deleted may come back (an import
-does that) as what it was made with before, with the turns and entries that it had, or the first of them.
+result, artifact, decision, task, remove, register; an exchange ends once. A second one is a finding. `change`, `detach`,
+`said` and `run` are followed by others, of which the last holds: they are history. A session that was deleted may
+come back (an import does that) as what it was made with before, with the turns and entries that it had, or the first of them.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ Kind = Literal[
     "create", "fork", "turns", "change", "detach", "redact", "delete", "sync", "close",
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed", "said",
     "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision", "document", "discard", "ref",
+    "register",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
@@ -74,7 +77,7 @@ SALTED: Final = "~"
 """What stands before the digest of a session's row that covers a salt."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
-    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov|ref):[^ \n]+|-) ([0-9]{{1,19}}) "
+    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov|ref|register):[^ \n]+|-) ([0-9]{{1,19}}) "
     r"(~?[0-9a-f]{64}|-) ([0-9a-f]{16})"
 )
 START: Final = "0" * 16

@@ -28,6 +28,8 @@ _FIELD = "urn:trails:entry:"
 _FILE = "urn:trails:file:"
 _PAYLOAD = "urn:trails:payload:"
 _DOCUMENT = "urn:trails:prov:"
+_REGISTER = "urn:trails:register:"
+_REGISTERS = re.compile(rf"{_REGISTER}([0-9a-f]+(?:/closing)?)")
 _DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
 _PAYLOADS = re.compile(f"{_PAYLOAD}([0-9a-f]{{64}})")
 _DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
@@ -517,6 +519,25 @@ def document_removal(document_iri: str, token: str) -> str:
 def removed_document(iri: str) -> str | None:
     """Return the IRI of the PROV document that such an activity took out, or None for an IRI of anything else."""
     found = _DOCUMENT_REMOVAL.fullmatch(iri)
+    return None if found is None else found[1]
+
+
+def register_entry(token: str) -> str:
+    """Return the IRI of an entry of a register; `token` tells it from all others.
+
+    >>> register_entry("00ff")
+    'urn:trails:register:00ff'
+    """
+    return _REGISTER + token
+
+
+def register_token(iri: str) -> str | None:
+    """Return the token of the entry of a register that an IRI stands for, or None for an IRI of anything else.
+
+    >>> register_token("urn:trails:register:00ff/closing"), register_token("urn:trails:tag:00ff")
+    ('00ff/closing', None)
+    """
+    found = _REGISTERS.fullmatch(iri)
     return None if found is None else found[1]
 
 

@@ -196,6 +196,10 @@ PROV_DOCUMENT, FILE_NAME, FILE_SIZE, FILE_PART = _trails("ProvDocument fileName 
 PROV_FORMAT, STATEMENT_COUNT, IS_VALID, BROKEN_RULE = _trails("provFormat statementCount isValid brokenRule")
 (REMOVED_DOCUMENT,) = _trails("removedDocument")
 
+# the registers of a store
+INCIDENT, CLOSING = _trails("Incident Closing")
+INCIDENT_IN, INCIDENT_KIND, AWARE_AT, DUE_BY, CLOSES = _trails("incidentIn incidentKind awareAt dueBy closes")
+
 # what a statement of a PROV export rests on
 EVIDENCE, EVIDENCE_SOURCE, EVIDENCE_FILE, EVIDENCE_RULE = _trails("evidence evidenceSource evidenceFile evidenceRule")
 

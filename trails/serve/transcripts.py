@@ -27,9 +27,9 @@ LAST: Final = 50
 _BYTES: Final = 64 << 20
 _OF_ROW: Final = frozenset({"create", "fork", "turns"})
 """What changes a session's transcript alone."""
-_BESIDE: Final = frozenset({"sync", "close", "ref", "task", "document", "discard", "run", "remove"}) | frozenset(
-    leaves.LEDGER_KINDS
-)
+_BESIDE: Final = frozenset(
+    {"sync", "close", "ref", "task", "document", "discard", "run", "remove", "register"}
+) | frozenset(leaves.LEDGER_KINDS)
 """What changes no transcript."""
 
 

@@ -46,6 +46,7 @@ from trails.session.console import Console
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.refs import Refs
+from trails.session.registers import Registers
 from trails.session.scoring import ScoreRef
 from trails.session.session import (
     Session,
@@ -625,6 +626,11 @@ class Repository(Handle, public=True):
     def notes(self) -> Notes:
         """The notes on turns."""
         return Notes(self.workspace)
+
+    @property
+    def registers(self) -> Registers:
+        """The registers: what those who answer for the store write down beside the sessions, such as incidents."""
+        return Registers(self.workspace)
 
     score = verb(scoring.give_score)
 

@@ -35,6 +35,7 @@ from trails.model.values import (
     Turn,
 )
 from trails.session import blame, cherry_pick, maintenance, presentation, proofs
+from trails.session.registers import Registers
 from trails.store.remote.store import RemoteStore
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from trails.history.turn_builder import Screening
     from trails.integrity.signed_notes import HeadSignature
     from trails.model.sdk_messages import Dumped
+    from trails.rdf.register_records import Incident
     from trails.session.blame import Bisection, Blame, Predicate
     from trails.session.cherry_pick import OutcomeSummary
     from trails.session.model_context import IsOverflow, Summarise
@@ -555,6 +557,21 @@ class Session(Handle, Tabular, public=True):
     def signatures(self) -> list[HeadSignature]:
         """Return what was signed of this session itself, in order of index and time; `verify` says whether it holds."""
         return annotation_kinds.read_signatures(self.worktree.workspace.store, self.id)
+
+    def flag_incident(
+        self,
+        kind: str = "serious",
+        *,
+        reason: str | None = None,
+        aware: datetime | None = None,
+        by: str | None = None,
+    ) -> Incident:
+        """Flag an incident that happened in this session, which must be stored, and return it with its deadline.
+
+        See `Registers.flag_incident`.
+        """
+        store = self.worktree.workspace
+        return Registers(store).flag_incident(kind, self.id, reason=reason, aware=aware, by=by)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.

@@ -87,7 +87,7 @@ def one_text(quads: Sequence[Quad], predicate: NamedNode) -> str | None:
 
 
 _CHANGES: Final = frozenset({"change", "detach"})
-_OF_RUNS: Final = frozenset({"run", "task", "remove", "discard", "document", "ref"})
+_OF_RUNS: Final = frozenset({"run", "task", "remove", "discard", "document", "ref", "register"})
 _ENTRIES: Final = frozenset({*LEDGER_KINDS, "said"})
 _RECORDS: Final = _OF_RUNS | _ENTRIES
 

@@ -161,7 +161,7 @@ _NOBODYS: Final = frozenset(
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
         vocab.REF_ID, vocab.MOVES_DIGEST,
         vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
-        vocab.CONTENT_DIGEST, vocab.BYTES_PART,
+        vocab.CONTENT_DIGEST, vocab.BYTES_PART, vocab.INCIDENT_KIND,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip

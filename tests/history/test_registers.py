@@ -1,0 +1,142 @@
+"""The registers of a store: what stands in them is logged, verified, kept, and can be taken out like any other text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from trails import InvalidInput, Repository, SessionNotFound, StoreReadOnly
+from trails.rdf import vocab
+
+THEN = datetime(2026, 8, 3, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def plan(memory: Repository) -> Repository:
+    made = memory.create(id="plan", principal="alice")
+    made.append("user", "Plan a trip")
+    made.persist()
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("kind", "due"),
+    [
+        ("serious", datetime(2026, 8, 18, 9, tzinfo=UTC)),
+        ("widespread", datetime(2026, 8, 5, 9, tzinfo=UTC)),
+        ("critical-infrastructure", datetime(2026, 8, 5, 9, tzinfo=UTC)),
+        ("death", datetime(2026, 8, 13, 9, tzinfo=UTC)),
+    ],
+)
+def test_an_incident_has_the_deadline_of_its_kind(
+    plan: Repository, kind: str, due: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aware = THEN - timedelta(days=365)
+    incident = plan.registers.flag_incident(kind, "plan", aware=aware, reason="Lost", by="eve")
+    assert incident.due == due - timedelta(days=365)
+    assert (incident.session_id, incident.by, incident.reason) == ("plan", "eve", "Lost")
+
+
+def test_an_incident_is_past_due_from_its_deadline_on_until_it_is_closed(plan: Repository) -> None:
+    now = datetime.now(UTC)
+    late = plan.registers.flag_incident("widespread", aware=now - timedelta(days=3))
+    soon = plan.registers.flag_incident("death", "plan", aware=now - timedelta(days=3))
+    states = plan.registers.incidents()
+    assert [(each.incident, each.is_past_due()) for each in states] == [(late, True), (soon, False)]
+    assert states[1].is_past_due(soon.due + timedelta(seconds=1))
+    plan.registers.close_incident(soon.token[:6], "reported", by="eve")
+    states = plan.registers.incidents()
+    assert not states[1].is_past_due(soon.due + timedelta(days=9))
+    assert [each.incident for each in plan.registers.incidents(is_open=True)] == [late]
+    assert [each.closing and each.closing.reason for each in plan.registers.incidents(is_open=False)] == ["reported"]
+
+
+def test_what_is_no_incident_is_refused_and_nothing_is_written(plan: Repository) -> None:
+    quads = len(plan.store)
+    with pytest.raises(InvalidInput, match="serious, widespread"):
+        plan.registers.flag_incident("grave")
+    with pytest.raises(InvalidInput, match="future"):
+        plan.registers.flag_incident(aware=datetime.now(UTC) + timedelta(days=1))
+    with pytest.raises(InvalidInput, match="more than spaces"):
+        plan.registers.flag_incident(reason="  ")
+    with pytest.raises(SessionNotFound):
+        plan.registers.flag_incident(session="nobody")
+    with pytest.raises(InvalidInput, match="no incident 'abc'"):
+        plan.registers.close_incident("abc")
+    assert len(plan.store) == quads
+
+
+def test_an_incident_is_closed_once(plan: Repository) -> None:
+    incident = plan.load("plan").flag_incident()
+    plan.registers.close_incident(incident)
+    with pytest.raises(InvalidInput, match="closed already"):
+        plan.registers.close_incident(incident, "again")
+
+
+def test_an_incident_stays_when_its_session_is_deleted(plan: Repository) -> None:
+    incident = plan.registers.flag_incident(session="plan")
+    plan.delete("plan")
+    assert [each.incident for each in plan.registers.incidents()] == [incident]
+    assert plan.verify().ok
+
+
+def test_verify_finds_entries_that_were_altered_added_or_taken_away(plan: Repository) -> None:
+    incident = plan.registers.flag_incident(session="plan", reason="Lost")
+    assert plan.verify().ok
+    node = NamedNode(incident.iri)
+    due = plan.store.quads((node, vocab.DUE_BY, None, vocab.CATALOG))
+    later = [Quad(node, vocab.DUE_BY, Literal("2030-01-01T00:00:00Z", datatype=vocab.DATE_TIME), vocab.CATALOG)]
+    plan.store.commit(trails.store.contract.Change(add=later, remove=due))
+    assert [each.code for each in plan.verify().findings] == ["row-altered"]
+    every = plan.store.quads((node, None, None, vocab.CATALOG))
+    plan.store.commit(trails.store.contract.Change(remove=every))
+    assert "rolled-back" in [each.code for each in plan.verify().findings]
+    other = NamedNode("urn:trails:register:00ff")
+    forged = [Quad(other, each.predicate, each.object, vocab.CATALOG) for each in [*every]]
+    plan.store.commit(trails.store.contract.Change(add=forged))
+    assert "unlogged" in [each.code for each in plan.verify().findings]
+
+
+def test_a_name_is_taken_out_of_the_registers_and_they_verify(plan: Repository) -> None:
+    incident = plan.registers.flag_incident(session="plan", reason="Zenobia was billed twice", by="Zenobia")
+    plan.registers.close_incident(incident, "Zenobia was paid back")
+    places = plan.redact_matching("Zenobia").places
+    assert [each.kind for each in places] == ["name", "register", "register"]
+    state = plan.registers.incidents()[0]
+    assert (state.incident.reason, state.incident.by, state.closing and state.closing.reason) == ("redacted",) * 3
+    assert plan.verify().ok
+
+
+def test_the_past_has_the_entries_of_then(plan: Repository) -> None:
+    first = plan.registers.flag_incident(session="plan")
+    then = plan.compare("plan").as_of
+    plan.registers.close_incident(first)
+    plan.registers.flag_incident("death")
+    assert then is not None
+    with plan.at(then) as past:
+        assert [(each.incident, each.closing) for each in past.registers.incidents()] == [(first, None)]
+        assert past.verify().ok
+
+
+def test_a_store_that_is_only_read_takes_no_entry(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        store.registers.flag_incident()
+    with trails.open(tmp_path / "s", read_only=True) as view:
+        assert len(view.registers.incidents()) == 1
+        with pytest.raises(StoreReadOnly):
+            view.registers.flag_incident()
+
+
+def test_a_dump_brings_the_registers_along(tmp_path: Path) -> None:
+    from trails.session.store_restore import load_dump
+
+    with trails.open(tmp_path / "s", create=True) as store:
+        incident = store.registers.flag_incident(reason="Lost")
+        store.maintenance.dump(tmp_path / "dump")
+    assert load_dump(tmp_path / "dump", tmp_path / "t").ok
+    with trails.open(tmp_path / "t") as other:
+        assert [each.incident for each in other.registers.incidents()] == [incident]

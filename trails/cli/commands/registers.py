@@ -1,0 +1,62 @@
+"""Commands for the registers of a store: what those who answer for it write down beside the sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from trails.cli import options as cli
+from trails.display.terminal_text import clean, one_line
+from trails.rdf.register_records import INCIDENT_DAYS
+
+if TYPE_CHECKING:
+    from trails.session.registers import IncidentState
+
+
+@cli.command("add", reason=True, by=True)
+@click.argument("kind", metavar="KIND", type=click.Choice(list(INCIDENT_DAYS)))
+@click.argument("session", metavar="[SESSION]", required=False)
+@cli.time_option("--aware", "When somebody became aware of it; default: now.")
+def add_incident(*, kind: str, session: str | None, reason: str | None, aware: datetime | None) -> None:
+    """Flag an incident, and say by when it is to be reported.
+
+    KIND is serious (15 days), widespread or critical-infrastructure (2 days) or death (10 days), as Art. 73 of the EU's AI
+    Act tells them apart. SESSION is where it happened, by any name of it; without one it is of the whole store. --reason
+    says what happened. The incident's id is printed.
+    """
+    with cli.open_store() as store:
+        found = store.registers.flag_incident(kind, session, reason=reason, aware=aware)
+    cli.answer({"incident": found}, found.token, said=f"it is to be reported by {found.due:%Y-%m-%d %H:%M} UTC")
+
+
+@cli.command("list", pager=True, as_of=True, limit=True)
+@cli.option("--open", "Only those that are not closed.", name="is_open")
+def list_incidents(*, is_open: bool) -> None:
+    """List incidents by deadline, with whether that is past due."""
+    with cli.open_store(reading=True) as store:
+        every = store.registers.incidents(is_open=True if is_open else None)
+    draw = cli.table("incident,kind,session,due (UTC),state,by,what happened", _incident_row, fold=("what happened",))
+    cli.answer_list("incidents", every, draw, "there are no incidents")
+
+
+def _incident_row(state: IncidentState) -> tuple[str, ...]:
+    incident = state.incident
+    where = "(all)" if incident.session_id is None else clean(incident.session_id)
+    stands = "open" if state.closing is None else "closed"
+    due = f"{stands}, past due" if state.is_past_due() else stands
+    told = one_line(incident.reason or "")
+    return incident.token, incident.kind, where, cli.view.moment(incident.due), due, clean(incident.by), told
+
+
+@cli.command("close", reason=True, by=True)
+@click.argument("incident", metavar="ID")
+def close_incident(*, incident: str, reason: str | None) -> None:
+    """Say that an incident was reported, or was none.
+
+    ID is the incident's, or the beginning of it. --reason says what became of it. The incident stays on record.
+    """
+    with cli.open_store() as store:
+        closing = store.registers.close_incident(incident, reason)
+    cli.answer({"closing": closing}, None, said=f"the incident {closing.closes} is closed")

@@ -1,0 +1,123 @@
+"""Encode the entries of a store's registers as quads of the catalog, and decode them.
+
+A register is kept beside the sessions, for those who answer for a store: which incidents there were, what data are processed
+for. An entry says who made it and when, and never changes. What becomes of it later is another entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
+
+from pyoxigraph import NamedNode, Quad
+
+from trails.errors import IntegrityError
+from trails.model import iris
+from trails.model.validation import decodes
+from trails.model.values import Value
+from trails.rdf import vocab as v
+from trails.rdf.activity_records import author_type
+from trails.rdf.codec import IRI, SESSION, Codec, Kept, Node, Table
+
+INCIDENT_DAYS: Final[Mapping[str, int]] = {
+    "serious": 15,
+    "widespread": 2,
+    "critical-infrastructure": 2,
+    "death": 10,
+}
+"""Within how many days after somebody became aware of it an incident is reported, by its kind (AI Act, Art. 73): a serious one
+(2), a widespread infringement or a serious disruption of critical infrastructure (3, with Art. 3(49)(b)), a death (4)."""
+
+
+class RegisterEntry(Value):
+    """What stands in a register: `token` tells it from all other entries."""
+
+    token: str
+    by_iri: Annotated[str, Kept(v.ASSOCIATED_WITH, IRI)]
+    time: Annotated[datetime, Kept(v.ENDED_AT)]
+    leaf_salt: Annotated[str, Kept(v.LEAF_SALT)]
+
+    @property
+    def iri(self) -> str:
+        """The entry's IRI."""
+        return iris.register_entry(self.token)
+
+    @property
+    def by(self) -> str:
+        """The plain name of who made it."""
+        return iris.author_name(self.by_iri)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain values, ready for JSON."""
+        plain = self.model_dump(exclude={"token", "by_iri", "leaf_salt", "time"})
+        times = {name: each.isoformat() for name, each in plain.items() if isinstance(each, datetime)}
+        return {"id": self.token} | plain | times | {"by": self.by, "time": self.time.isoformat()}
+
+
+class Incident(RegisterEntry):
+    """That somebody flagged an incident which an authority is to be told of."""
+
+    session_id: Annotated[str | None, Kept(v.INCIDENT_IN, SESSION)] = None
+    """The session that it happened in; None where it is of the whole store."""
+    kind: Annotated[str, Kept(v.INCIDENT_KIND)]
+    """One of `INCIDENT_DAYS`."""
+    aware: Annotated[datetime, Kept(v.AWARE_AT)]
+    """When somebody became aware of it."""
+    due: Annotated[datetime, Kept(v.DUE_BY)]
+    """By when it is to be reported."""
+    reason: Annotated[str | None, Kept(v.REASON)] = None
+    """What happened, in the words of whoever flagged it."""
+
+
+class Closing(RegisterEntry):
+    """That an entry is over: an incident was reported, or was none."""
+
+    closes: Annotated[
+        str, Kept(v.CLOSES, Codec(lambda token: NamedNode(iris.register_entry(token)), iris.register_token))
+    ]
+    """The token of the entry."""
+    reason: Annotated[str | None, Kept(v.REASON)] = None
+    """What became of it."""
+
+
+def incident_deadline(kind: str, aware: datetime) -> datetime:
+    """Return by when an incident is to be reported: whole days of 24 hours after somebody became aware of it.
+
+    >>> from datetime import UTC
+    >>> incident_deadline("death", datetime(2026, 8, 3, 9, tzinfo=UTC)).isoformat()
+    '2026-08-13T09:00:00+00:00'
+    """
+    return aware + timedelta(days=INCIDENT_DAYS[kind])
+
+
+_CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
+    v.INCIDENT: Incident,
+    v.CLOSING: Closing,
+}
+_TABLES: Final = {kept: Table.of(kept, each, v.ACTIVITY) for each, kept in _CLASSES.items()}
+REGISTER_TYPES: Final = frozenset(_CLASSES)
+
+
+def type_of(kept: type[RegisterEntry]) -> NamedNode:
+    """Return the class that entries have in the graph."""
+    return next(each for each, found in _CLASSES.items() if found is kept)
+
+
+def entry_quads(entry: RegisterEntry) -> list[Quad]:
+    """Return the quads of an entry, with what the one who made it is."""
+    return [*_TABLES[type(entry)].quads(entry, NamedNode(entry.iri), v.CATALOG), author_type(entry.by_iri)]
+
+
+@decodes
+def entry_of(subject: str, quads: Iterable[Quad]) -> RegisterEntry:
+    """Return the entry that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    properties: dict[NamedNode, list[Node]] = {}
+    for quad in quads:
+        if isinstance(quad.object, Node):
+            properties.setdefault(quad.predicate, []).append(quad.object)
+    kept = next((_CLASSES[each] for each in properties.get(v.TYPE, ()) if each in _CLASSES), None)  # type: ignore[index] # IRIs
+    token = iris.register_token(subject)
+    if kept is None or token is None:
+        raise IntegrityError(f"<{subject}> is no entry of a register: the store was altered; restore it from a backup")
+    return kept(**_TABLES[kept].values(properties) | {"token": token})

@@ -1,0 +1,137 @@
+"""Keep the registers of a store: what those who answer for it write down beside the sessions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from trails.errors import InvalidInput
+from trails.history.lookup import names
+from trails.history.records import registers
+from trails.history.workspace import Facet
+from trails.integrity import digests
+from trails.model import validation
+from trails.model.values import Value
+from trails.rdf.register_records import INCIDENT_DAYS, Closing, Incident, RegisterEntry, incident_deadline
+
+
+class IncidentState(Value):
+    """An incident as it stands."""
+
+    incident: Incident
+    closing: Closing | None = None
+    """None while it is open."""
+
+    def is_past_due(self, now: datetime | None = None) -> bool:
+        """Tell whether the deadline was over when the incident was closed; of an open one, whether it is over `now`."""
+        seen = self.closing.time if self.closing is not None else now or datetime.now(UTC)
+        return seen > self.incident.due
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain values, ready for JSON."""
+        closing = None if self.closing is None else self.closing.to_dict()
+        return self.incident.to_dict() | {"past_due": self.is_past_due(), "closed": closing}
+
+
+class Registers(Facet, public=True):
+    """The registers of a store: `store.registers`.
+
+    An entry says who made it and when. It is logged by a line of its own, covered by `verify`, never changes, and stays when
+    the session that it names is deleted. What becomes of it is another entry.
+    """
+
+    # --- incidents
+
+    def flag_incident(
+        self,
+        kind: str = "serious",
+        session: names.Name | None = None,
+        *,
+        reason: str | None = None,
+        aware: datetime | None = None,
+        by: str | None = None,
+    ) -> Incident:
+        """Flag an incident that an authority is to be told of, and return it with its deadline; stored at once.
+
+        `kind` is "serious" (15 days), "widespread" or "critical-infrastructure" (2 days) or "death" (10 days), as Art. 73 of
+        the EU's AI Act tells them apart. `session` is where it happened, by any name of it; None means the whole store.
+        `reason` says what happened. `aware` is when somebody became aware of it, now by default: the deadline is so many
+        times 24 hours later. `by` is as for `Repository.delete`.
+
+        Raises `InvalidInput` for another kind and for a time in the future, `SessionNotFound` for a session that is not there.
+
+        >>> import trails
+        >>> from datetime import UTC, datetime
+        >>> with trails.open(":memory:") as store:
+        ...     incident = store.registers.flag_incident("death", aware=datetime(2026, 1, 1, tzinfo=UTC), by="eve")
+        ...     incident.due.isoformat(), incident.by, store.registers.incidents()[0].is_past_due()
+        ('2026-01-11T00:00:00+00:00', 'eve', True)
+        """
+        if kind not in INCIDENT_DAYS:
+            raise InvalidInput(f"an incident is {', '.join(INCIDENT_DAYS)}, not {kind!r:.80}")
+        now = datetime.now(UTC)
+        known = now if aware is None else validation.time(aware)
+        if known > now:
+            raise InvalidInput(
+                f"nobody can be aware of an incident at {known.isoformat()} already: that is in the future"
+            )
+        where = None if session is None else names.find_record(self._workspace, session).id
+        made = Incident(
+            session_id=where,
+            kind=kind,
+            aware=known,
+            due=incident_deadline(kind, known),
+            reason=_text(reason, "what happened"),
+            **self._made(by, now),
+        )
+        self._keep(made, where)
+        return made
+
+    def close_incident(self, incident: str | Incident, reason: str | None = None, *, by: str | None = None) -> Closing:
+        """Say that an incident was reported, or was none, and return that; it stays in the register.
+
+        `incident` is its id, or the beginning of it that no other has. `reason` says what became of it. Raises `InvalidInput`
+        where there is no such incident, or it was closed.
+        """
+        token = incident.token if isinstance(incident, Incident) else validation.text(incident, "the incident's id")
+        found = registers.find_entry(self._workspace.store, Incident, token, "incident")
+        return self._close(found, "incident", reason, by)
+
+    def incidents(self, *, is_open: bool | None = None) -> list[IncidentState]:
+        """Return the incidents that were flagged, by deadline: all, the open ones, or (`is_open=False`) the closed ones."""
+        store = self._workspace.store
+        closings = {each.closes: each for each in registers.read_entries(store, Closing)}
+        found = [
+            IncidentState(incident=each, closing=closings.get(each.token))
+            for each in registers.read_entries(store, Incident)
+        ]
+        chosen = [each for each in found if is_open is None or (each.closing is None) is is_open]
+        return sorted(chosen, key=lambda each: (each.incident.due, each.incident.token))
+
+    # --- entries
+
+    def _made(self, by: str | None, now: datetime | None = None) -> dict[str, Any]:
+        """Return what every new entry has."""
+        return {
+            "token": registers.new_token(),
+            "by_iri": self._workspace.who(by),
+            "time": now or datetime.now(UTC),
+            "leaf_salt": digests.new_salt(),
+        }
+
+    def _close(self, entry: RegisterEntry, what: str, reason: str | None, by: str | None) -> Closing:
+        fields = self._made(by) | {"token": f"{entry.token}/closing"}
+        made = Closing(closes=entry.token, reason=_text(reason, "the reason"), **fields)
+        self._keep(made, refusal=f"the {what} {entry.token} was closed already")
+        return made
+
+    def _keep(self, entry: RegisterEntry, session_id: str | None = None, *, refusal: str = "") -> None:
+        self._workspace.check_writable()
+        there = [] if session_id is None else [session_id]
+        registers.keep_entries(self._workspace.store, self._workspace.reader, [entry], there, refusal)
+
+
+def _text(text: str | None, what: str) -> str | None:
+    if text is not None and not validation.text(text, what).strip():
+        raise InvalidInput(f"{what} is more than spaces, or is left out")
+    return text
