@@ -72,7 +72,8 @@ def test_the_name_of_an_index_is_that_of_its_server_and_database_whoever_asks_an
         names = [cache_name(each) for each in places]
     finally:
         clusters.remove(standby)
-    assert names[0] == names[1] == names[2] != names[3]
+    assert names[0] == names[1] != names[3]
+    assert names[2] == f"{names[0]}-standby"
 
 
 def cache_name(place: str) -> str:

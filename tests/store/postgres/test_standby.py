@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -16,6 +18,9 @@ from tests.support.clusters import Cluster
 from tests.support.commands import invoke, ok, ok_json
 from trails import InvalidInput, StoreFailed
 from trails.store.postgres import connection, link, upkeep
+from trails.store.postgres.address import parse
+from trails.store.postgres.log import folder_of
+from trails.store.postgres.server import Server
 
 
 @pytest.fixture
@@ -126,6 +131,60 @@ def test_a_standby_that_lagged_is_said_and_nothing_is_merged(pair: tuple[Cluster
     with trails.open(url) as again:
         assert [turn.text for turn in again.load("plan").turns] == ["kept"]
         assert again.verify().ok
+
+
+@pytest.mark.slow
+def test_a_standby_that_lags_is_read_on_the_machine_of_a_writer_and_spoils_nothing(
+    pair: tuple[Cluster, Cluster],
+) -> None:
+    primary, standby = pair
+    primary.wait_for_standby(synchronous=False)
+    url, lagging = primary.url("team"), standby.url("team")
+    with trails.open(url, create=True) as store:
+        session = store.create(id="plan")
+        session.append("user", "early")
+        session.persist()
+        _caught_up(primary)
+        with psycopg.connect(f"host={standby.folder} user=postgres dbname=postgres", autocommit=True) as there:
+            there.execute("SELECT pg_wal_replay_pause()")
+            session.append("user", "late")
+            session.persist()
+            with trails.open(lagging, read_only=True) as view:
+                assert [turn.text for turn in view.load("plan")] == ["early"]
+                session.append("user", "later")
+                session.persist()
+                assert [turn.text for turn in store.load("plan")] == ["early", "late", "later"]
+                there.execute("SELECT pg_wal_replay_resume()")
+                _caught_up(primary)
+                view.refresh()
+                assert [turn.text for turn in view.load("plan")] == ["early", "late", "later"]
+        with trails.open(lagging, read_only=True) as view:
+            assert view.verify().ok
+    with psycopg.connect(f"host={standby.folder} user=postgres dbname=postgres", autocommit=True) as there:
+        there.execute("SELECT pg_wal_replay_pause()")
+        copy = folder_of(_cache_name(url)).with_name(f"{_cache_name(url)}-standby")
+        with trails.open(url) as store:
+            session = store.load("plan")
+            session.append("user", "last")
+            session.persist()
+        shutil.rmtree(copy)  # as if another standby, which does not lag, had been read here
+        shutil.copytree(folder_of(_cache_name(url)), copy)
+        with pytest.raises(StoreFailed, match=r"lags: it has 3 commits, and this machine's copy has 4"):
+            trails.open(lagging, read_only=True)
+        there.execute("SELECT pg_wal_replay_resume()")
+    _caught_up(primary)
+    with trails.open(lagging, read_only=True) as view:
+        assert [turn.text for turn in view.load("plan")] == ["early", "late", "later", "last"]
+    assert ["a standby: every write is refused" in upkeep.look(each)[0].message for each in (url, lagging)] == [
+        False,
+        True,
+    ]
+
+
+def _cache_name(url: str) -> str:
+    with closing(Server(parse(url))) as server:
+        server.find()
+        return server.cache_name()
 
 
 def _caught_up(primary: Cluster) -> None:

@@ -132,6 +132,12 @@ class Link:
             self.hang_up()
             raise
 
+    def is_standby(self) -> bool:
+        """Tell whether this server replays what another one writes, as far as it says so."""
+        with contextlib.suppress(StoreFailed), self.asked() as connection:
+            return connection.execute(statements.IS_STANDBY).fetchone() == (True,)
+        return False
+
     @contextlib.contextmanager
     def briefly(self, seconds: float) -> Iterator[None]:
         """Wait no longer than that for an answer, or for a connection, within this block."""
@@ -191,12 +197,9 @@ class Link:
 
     def _takes_no_writes(self) -> StoreFailed:
         """Return the error for a server that refused to write: it is a standby, or this user's transactions only read."""
-        is_standby = False
-        with contextlib.suppress(StoreFailed), self.asked() as connection:
-            is_standby = connection.execute(statements.IS_STANDBY).fetchone() == (True,)
         what, remedy = (
             ("is a standby", "name the primary in the URL, or all hosts and target_session_attrs=read-write")
-            if is_standby
+            if self.is_standby()
             else ("lets this user only read (default_transaction_read_only is on)", "let its owner set that off")
         )
         said = f"the server of {self.address.shown} {what}: nothing was written; {remedy}, or open the store with read_only=True"

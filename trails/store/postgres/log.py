@@ -466,6 +466,13 @@ def say_what_records_are_about(log: Server) -> None:
         log.let_go_of(_SUBJECTS)
 
 
+def _lag(server: Server, home: SqliteHome) -> int | None:
+    """Return how many commits a standby has that are the first ones of a copy; None for a server that does not lag."""
+    reached = server.find()
+    is_same = home.digest(reached.number) == reached.digest
+    return reached.number if is_same and server.is_standby() else None
+
+
 def _copy(server: Server, folder: Path) -> SqliteHome:
     """Return this machine's copy of a log; one that is damaged, or of another history, is deleted and begun anew."""
     for _ in range(2):
@@ -483,6 +490,12 @@ def _copy(server: Server, folder: Path) -> SqliteHome:
         there = server.digest(head.number)
         if there == head.digest:
             return home
+        if there is None and (reached := _lag(server, home)) is not None:
+            home.close()
+            raise StoreFailed(
+                f"the standby {server.address.shown} lags: it has {reached} commits, and this machine's copy has {head.number} "
+                "from before; try again, or read another server"
+            )
         home.close()
         shutil.rmtree(folder, ignore_errors=True)
         has = "has no such record" if there is None else f"has {there.hex()[:16]} there"

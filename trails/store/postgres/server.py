@@ -147,7 +147,8 @@ class Server(Link):
     def cache_name(self) -> str:
         """Return what this machine's copy is called: by the identity, the server and the database.
 
-        A store that was restored elsewhere has another one; one in a standby, or behind a pooler, has the same.
+        A store that was restored elsewhere has another one, and so has a standby, which may lag; one behind a pooler has the
+        same.
         """
         if not self._place:
             try:
@@ -156,7 +157,8 @@ class Server(Link):
                 raise
             except StoreFailed:  # not for this user, or not in every server that speaks this protocol
                 found = self._one(statements.DATABASE)
-            self._place = hashlib.sha256(f"{found}".encode()).hexdigest()[:12]
+            kind = "-standby" if self.is_standby() else ""
+            self._place = hashlib.sha256(f"{found}".encode()).hexdigest()[:12] + kind
         return f"{self.identity}-{self._place}"
 
     def _one(self, statement: str) -> tuple[Any, ...] | None:

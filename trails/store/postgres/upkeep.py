@@ -81,7 +81,7 @@ def look(location: str) -> list[Check]:
     except TrailsError as error:
         return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
     try:
-        checks = [_server(settings), _durability(settings), _clock(settings.now)]
+        checks = [_server(settings, is_standby=log.is_standby()), _durability(settings), _clock(settings.now)]
         lacking = rights_lacking(log, _ALL)
         rights = _rights(lacking)
         if _may_not_read(lacking):
@@ -104,8 +104,9 @@ def look(location: str) -> list[Check]:
         log.close()
 
 
-def _server(settings: Settings) -> Check:
-    return Check("server", True, f"answers, as version {settings.version}")
+def _server(settings: Settings, *, is_standby: bool) -> Check:
+    kind = " and a standby: every write is refused, whatever this user may do" if is_standby else ""
+    return Check("server", True, f"answers, as version {settings.version}{kind}")
 
 
 def _durability(settings: Settings) -> Check:
