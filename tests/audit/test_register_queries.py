@@ -30,12 +30,37 @@ KEPT: list[Answer] = [
         ("death", False, None, None),
         ("serious", True, EVE, "reported"),
     ]),
+    ("purposes", {}, "session principal agent purpose basis level by", [
+        ("own", "principal:ben", "agent:planner", "Settling a complaint", None, "session", EVE),
+        ("plan", ANN, "agent:planner", "Booking trips", "contract", "agent", EVE),
+        ("rest", "principal:ben", "agent:clerk", "Answering guests", "legitimate-interests", "store", UNKNOWN),
+    ]),
+    ("purposes", {"session": "own"}, "session basis", [("own", None)]),
+    # the fork has what its own agent has; of the deleted session the history stays
+    ("purpose-history", {}, "of purpose basis by", [
+        ("agent:planner", "Selling trips", "consent", EVE),
+        ("agent:planner", "Booking trips", "contract", EVE),
+        ("own", "Anything", "public-task", ANN),
+        ("own", "Settling a complaint", None, EVE),
+        ("gone", "Nothing", "vital-interests", ANN),
+        ("store", "Answering guests", "legitimate-interests", UNKNOWN),
+    ]),
+    ("purpose-history", {"of": "urn:trails:store"}, "purpose", [("Answering guests",)]),
 ]  # fmt: skip
+UNSAID: list[Answer] = [
+    ("purposes", {}, "session purpose basis level since by", [("bare", None, None, None, None, None)]),
+]  # fmt: skip
+
+
+def unsaid(store: Repository) -> None:
+    """Fill a store with a session of whose purpose nobody said anything; another agent's is nothing to it."""
+    store.create(id="bare", agent="clerk").persist()
+    store.registers.set_purpose("Booking trips", agent="planner")
 
 
 def kept(store: Repository) -> None:
     """Fill a store with something in every register."""
-    plan = store.create(id="plan", principal="ann")
+    plan = store.create(id="plan", principal="ann", agent="planner")
     plan.append("user", "Plan a trip")
     plan.persist()
     gone = store.create(id="gone", principal="ann")
@@ -48,10 +73,20 @@ def kept(store: Repository) -> None:
         "critical-infrastructure", reason="The pumps stood still", aware=january(2, 9), by="eve"
     )
     store.registers.close_incident(serious, "reported", by="eve")
+    own = plan.fork(at=1, id="own", principal="ben")
+    own.append("user", "Alone")
+    own.persist()
+    store.create(id="rest", principal="ben", agent="clerk").persist()
+    store.registers.set_purpose("Selling trips", "a", agent="planner", by="eve")
+    store.registers.set_purpose("Booking trips", "contract", agent="planner", by="eve")
+    own.set_purpose("Anything", "e", by="ann")
+    own.set_purpose("Settling a complaint", by="eve")
+    gone.set_purpose("Nothing", "d", by="ann")
+    store.registers.set_purpose("Answering guests", "f")
     store.delete("gone")
 
 
-STORES = {kept: KEPT}
+STORES = {kept: KEPT, unsaid: UNSAID}
 
 
 def test_without_a_time_an_open_incident_is_looked_at_now() -> None:

@@ -140,3 +140,29 @@ def test_a_dump_brings_the_registers_along(tmp_path: Path) -> None:
     assert load_dump(tmp_path / "dump", tmp_path / "t").ok
     with trails.open(tmp_path / "t") as other:
         assert [each.incident for each in other.registers.incidents()] == [incident]
+
+
+def test_a_purpose_is_the_sessions_own_else_its_agents_else_the_stores(plan: Repository) -> None:
+    assert plan.registers.purpose("plan") is None
+    whole = plan.registers.set_purpose("Everything", "e")
+    assert plan.registers.purpose("plan") == whole
+    agent = plan.load("plan").worktree.record.agent
+    of_agent = plan.registers.set_purpose("Trips", agent=agent)
+    assert plan.registers.purpose("plan") == of_agent
+    own = plan.load("plan").set_purpose("One trip", "b", by="eve")
+    assert plan.registers.purpose("plan") == own
+    again = plan.registers.set_purpose("Another trip", session="plan")
+    assert plan.registers.purpose("plan") == again
+    assert plan.registers.purposes("plan") == [own, again]
+    assert [each.basis for each in plan.registers.purposes()] == ["public-task", None, "contract", None]
+    assert plan.verify().ok
+
+
+def test_what_is_no_purpose_is_refused(plan: Repository) -> None:
+    with pytest.raises(InvalidInput, match="legitimate-interests, or its letter, not 'g'"):
+        plan.registers.set_purpose("Trips", "g")
+    with pytest.raises(InvalidInput, match="not of both"):
+        plan.registers.set_purpose("Trips", session="plan", agent="clerk")
+    with pytest.raises(InvalidInput, match="more than spaces"):
+        plan.registers.set_purpose(" ")
+    assert plan.registers.purposes() == []

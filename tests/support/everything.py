@@ -71,6 +71,8 @@ def _registered(store: Repository) -> None:
     """Write something into every register."""
     incident = store.registers.flag_incident("serious", "recipes", reason="too much salt", by="dave")
     store.registers.flag_incident("death")
+    store.registers.set_purpose("Cooking", "consent", session="recipes", by="dave")
+    store.registers.set_purpose("Anything", by="dave")
     store.registers.close_incident(incident, "reported", by="dave")
 
 

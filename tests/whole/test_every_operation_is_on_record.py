@@ -369,6 +369,10 @@ OPERATIONS: dict[str, Operation] = {
         lambda w: w.store.registers.flag_incident(),
     ),
     "Registers.incidents": Reads(lambda w: w.store.registers.incidents()),
+    "Registers.set_purpose": Changes(lambda w: w.store.registers.set_purpose("Trips")),
+    "Session.set_purpose": Changes(lambda w: w.plan.set_purpose("Trips", "a")),
+    "Registers.purpose": Reads(lambda w: w.store.registers.purpose("plan")),
+    "Registers.purposes": Reads(lambda w: w.store.registers.purposes()),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

@@ -78,6 +78,10 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         },
     },
     "Answer for": {
+        "purpose": {
+            "": "What personal data are processed for, and on which legal basis.",
+            **_places("set=registers.set_purpose list=registers.list_purposes"),
+        },
         "incident": {
             "": "Incidents that an authority is to be told of, and their deadlines.",
             **_places("""

@@ -30,6 +30,17 @@ INCIDENT_DAYS: Final[Mapping[str, int]] = {
 (2), a widespread infringement or a serious disruption of critical infrastructure (3, with Art. 3(49)(b)), a death (4)."""
 
 
+LEGAL_BASES: Final[Mapping[str, str]] = {
+    "a": "consent",
+    "b": "contract",
+    "c": "legal-obligation",
+    "d": "vital-interests",
+    "e": "public-task",
+    "f": "legitimate-interests",
+}
+"""The legal bases of processing by the letters that Art. 6(1) of the GDPR has for them."""
+
+
 class RegisterEntry(Value):
     """What stands in a register: `token` tells it from all other entries."""
 
@@ -81,6 +92,16 @@ class Closing(RegisterEntry):
     """What became of it."""
 
 
+class ProcessingPurpose(RegisterEntry):
+    """That somebody said what personal data are processed for. A newer one of the same takes its place; this one stays."""
+
+    of: Annotated[str, Kept(v.PURPOSE_OF, IRI)]
+    """The IRI of a session, of an agent, or of the store."""
+    purpose: Annotated[str, Kept(v.PURPOSE)]
+    basis: Annotated[str | None, Kept(v.LEGAL_BASIS)] = None
+    """One of `LEGAL_BASES`; None where nobody said which."""
+
+
 def incident_deadline(kind: str, aware: datetime) -> datetime:
     """Return by when an incident is to be reported: whole days of 24 hours after somebody became aware of it.
 
@@ -94,6 +115,7 @@ def incident_deadline(kind: str, aware: datetime) -> datetime:
 _CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
     v.INCIDENT: Incident,
     v.CLOSING: Closing,
+    v.PROCESSING_PURPOSE: ProcessingPurpose,
 }
 _TABLES: Final = {kept: Table.of(kept, each, v.ACTIVITY) for each, kept in _CLASSES.items()}
 REGISTER_TYPES: Final = frozenset(_CLASSES)

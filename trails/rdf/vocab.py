@@ -199,6 +199,7 @@ PROV_FORMAT, STATEMENT_COUNT, IS_VALID, BROKEN_RULE = _trails("provFormat statem
 # the registers of a store
 INCIDENT, CLOSING = _trails("Incident Closing")
 INCIDENT_IN, INCIDENT_KIND, AWARE_AT, DUE_BY, CLOSES = _trails("incidentIn incidentKind awareAt dueBy closes")
+PROCESSING_PURPOSE, PURPOSE_OF, PURPOSE, LEGAL_BASIS = _trails("ProcessingPurpose purposeOf purpose legalBasis")
 
 # what a statement of a PROV export rests on
 EVIDENCE, EVIDENCE_SOURCE, EVIDENCE_FILE, EVIDENCE_RULE = _trails("evidence evidenceSource evidenceFile evidenceRule")

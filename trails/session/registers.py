@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trails.errors import InvalidInput
@@ -10,9 +10,17 @@ from trails.history.lookup import names
 from trails.history.records import registers
 from trails.history.workspace import Facet
 from trails.integrity import digests
-from trails.model import validation
+from trails.model import iris, validation
 from trails.model.values import Value
-from trails.rdf.register_records import INCIDENT_DAYS, Closing, Incident, RegisterEntry, incident_deadline
+from trails.rdf.register_records import (
+    INCIDENT_DAYS,
+    LEGAL_BASES,
+    Closing,
+    Incident,
+    ProcessingPurpose,
+    RegisterEntry,
+    incident_deadline,
+)
 
 
 class IncidentState(Value):
@@ -107,6 +115,71 @@ class Registers(Facet, public=True):
         ]
         chosen = [each for each in found if is_open is None or (each.closing is None) is is_open]
         return sorted(chosen, key=lambda each: (each.incident.due, each.incident.token))
+
+    # --- purposes of processing
+
+    def set_purpose(
+        self,
+        purpose: str,
+        basis: str | None = None,
+        *,
+        session: names.Name | None = None,
+        agent: str | None = None,
+        by: str | None = None,
+    ) -> ProcessingPurpose:
+        """Say what personal data are processed for, and on which legal basis, and return that; stored at once.
+
+        It is said of a `session`, by any name of it, of all sessions of an `agent`, by its name, or, without both, of the
+        whole store. What was said of the same before stays in the register as history. `purpose` is a text. `basis` is
+        "consent", "contract", "legal-obligation", "vital-interests", "public-task" or "legitimate-interests", or its letter in
+        Art. 6(1) of the GDPR, "a" to "f"; None where that is not known. `by` is as for `Repository.delete`.
+
+        Raises `InvalidInput` for another basis and for both a session and an agent, `SessionNotFound` for no session.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     _ = store.create(id="plan", agent="planner").persist()
+        ...     _ = store.registers.set_purpose("Booking trips", "b", agent="planner", by="eve")
+        ...     found = store.registers.purpose("plan")
+        ...     found.purpose, found.basis, found.by
+        ('Booking trips', 'contract', 'eve')
+        """
+        of = self._purpose_of(session, agent)
+        wanted = None if basis is None else LEGAL_BASES.get(basis, basis)
+        if wanted is not None and wanted not in LEGAL_BASES.values():
+            raise InvalidInput(f"a legal basis is {', '.join(LEGAL_BASES.values())}, or its letter, not {basis!r:.80}")
+        if not validation.text(purpose, "a purpose").strip():
+            raise InvalidInput("a purpose is more than spaces")
+        earlier = [each.time for each in self._purposes() if each.of == of]
+        now = max([datetime.now(UTC), *(each + timedelta(microseconds=1) for each in earlier)])
+        made = ProcessingPurpose(of=of, purpose=purpose, basis=wanted, **self._made(by, now))
+        self._keep(made, iris.session_id(of) if iris.is_session(of) else None)
+        return made
+
+    def purpose(self, session: names.Name) -> ProcessingPurpose | None:
+        """Return the purpose in force in a session: its own, else its agent's, else the store's; None where it is unknown.
+
+        What a session was forked from says nothing of it.
+        """
+        record = names.find_record(self._workspace, session)
+        newest = {each.of: each for each in self._purposes()}
+        wanted = (record.iri, iris.agent(record.agent), iris.STORE)
+        return next((newest[each] for each in wanted if each in newest), None)
+
+    def purposes(self, session: names.Name | None = None, agent: str | None = None) -> list[ProcessingPurpose]:
+        """Return all that was said of purposes, oldest first: of a session itself, of an agent, or of all."""
+        of = None if session is None and agent is None else self._purpose_of(session, agent)
+        return [each for each in self._purposes() if of in (None, each.of)]
+
+    def _purposes(self) -> list[ProcessingPurpose]:
+        return registers.read_entries(self._workspace.store, ProcessingPurpose)
+
+    def _purpose_of(self, session: names.Name | None, agent: str | None) -> str:
+        if session is not None and agent is not None:
+            raise InvalidInput("a purpose is of a session or of an agent's sessions, not of both: give one of them")
+        if session is not None:
+            return names.find_record(self._workspace, session).iri
+        return iris.STORE if agent is None else iris.agent(validation.name(agent, "agent"))
 
     # --- entries
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from trails.history.turn_builder import Screening
     from trails.integrity.signed_notes import HeadSignature
     from trails.model.sdk_messages import Dumped
-    from trails.rdf.register_records import Incident
+    from trails.rdf.register_records import Incident, ProcessingPurpose
     from trails.session.blame import Bisection, Blame, Predicate
     from trails.session.cherry_pick import OutcomeSummary
     from trails.session.model_context import IsOverflow, Summarise
@@ -572,6 +572,13 @@ class Session(Handle, Tabular, public=True):
         """
         store = self.worktree.workspace
         return Registers(store).flag_incident(kind, self.id, reason=reason, aware=aware, by=by)
+
+    def set_purpose(self, purpose: str, basis: str | None = None, *, by: str | None = None) -> ProcessingPurpose:
+        """Say what personal data are processed for in this session, which must be stored, and on which legal basis.
+
+        See `Registers.set_purpose`.
+        """
+        return Registers(self.worktree.workspace).set_purpose(purpose, basis, session=self.id, by=by)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.

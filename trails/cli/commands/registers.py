@@ -12,7 +12,48 @@ from trails.display.terminal_text import clean, one_line
 from trails.rdf.register_records import INCIDENT_DAYS
 
 if TYPE_CHECKING:
+    from trails.rdf.register_records import ProcessingPurpose
     from trails.session.registers import IncidentState
+
+
+_session_option = cli.option("--session SESSION", "Of this session.")
+_agent_option = cli.option("--agent NAME", "Of all sessions of this agent.")
+
+
+@cli.command("set", by=True)
+@click.argument("purpose", metavar="PURPOSE")
+@cli.option("--basis BASIS", "Consent, contract and so on, or its letter in Art. 6(1).")
+@_session_option
+@_agent_option
+def set_purpose(*, purpose: str, basis: str | None, session: str | None, agent: str | None) -> None:
+    """Say what personal data are processed for.
+
+    It is said of a session, of all sessions of an agent, or of the whole store. --basis is consent, contract,
+    legal-obligation, vital-interests, public-task or legitimate-interests, or a to f as Art. 6(1) of the GDPR counts them.
+    What was said before stays on record.
+    """
+    with cli.open_store() as store:
+        found = store.registers.set_purpose(purpose, basis, session=session, agent=agent)
+    cli.answer({"purpose": found}, found.token)
+
+
+@cli.command("list", pager=True, as_of=True, limit=True)
+@_session_option
+@_agent_option
+def list_purposes(*, session: str | None, agent: str | None) -> None:
+    """List what was said of purposes of processing, oldest first.
+
+    `trails query purposes` says which is in force in each session.
+    """
+    with cli.open_store(reading=True) as store:
+        every = store.registers.purposes(session, agent)
+    draw = cli.table("purpose,legal basis,of,by,said (UTC)", _purpose_row, fold=("purpose",))
+    cli.answer_list("purposes", every, draw, "nothing is known of purposes")
+
+
+def _purpose_row(each: ProcessingPurpose) -> tuple[str, ...]:
+    of = clean(each.of.removeprefix("urn:trails:"))
+    return one_line(each.purpose), each.basis or "unknown", of, clean(each.by), cli.view.moment(each.time)
 
 
 @cli.command("add", reason=True, by=True)
