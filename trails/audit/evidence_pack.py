@@ -6,12 +6,12 @@ give equal bytes.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
-import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from inspect import getsource
 from pathlib import Path
@@ -26,33 +26,39 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 from trails.history import import_records
 from trails.history.lookup.session_quads import session_quads
-from trails.integrity import verify_export
-from trails.integrity.signed_notes import open_note, sign
+from trails.integrity import verify_archive, verify_export, verify_log, verify_pack
+from trails.integrity.signed_notes import sign
+from trails.integrity.verify_archive import MANIFEST, Altered, NoPack, PackFiles, read_files, zipped
+from trails.integrity.verify_log import BadKey
+from trails.integrity.verify_pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
 from trails.provenance import export as export_prov
 from trails.session import Repository
 
 VERIFIER_NAME: Final = "verify_export.py"
 """What the file is called where it goes out."""
-_VERIFIER_MODULES: Final = (usage, usage)
-_VERIFIER_HEAD: Final = ("from __future__", "from trails.")
+_VERIFIER_MODULES: Final = (usage, verify_export, verify_log, verify_archive, verify_pack)
 
 
 def standalone_verifier() -> bytes:
-    """Return `verify_export.py` as it goes out beside an export."""
-    text = getsource(verify_export)
+    """Return `verify_export.py` as it goes out beside an export or in a pack: its modules in one file."""
+    parts = [f'"""{verify_pack.__doc__}"""\n\nfrom __future__ import annotations\n']
     for module in _VERIFIER_MODULES:
-        lines = [line for line in getsource(module).splitlines() if not line.startswith(_VERIFIER_HEAD)]
-        before, _, after = text.partition(f"from {module.__name__} import ")
-        text = before + "\n".join(lines) + "\n" + after.partition("\n")[2]
-    return text.encode()
+        source = getsource(module)
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            joins = isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
+                "trails",
+                "__future__",
+            )
+            is_docstring = isinstance(node, ast.Expr) and node.lineno == 1
+            is_start = isinstance(node, ast.If) and module is not verify_pack
+            if joins or is_docstring or is_start:
+                last = node.end_lineno or node.lineno
+                lines[node.lineno - 1 : last] = [""] * (last - node.lineno + 1)
+        parts.append(f"# --- {module.__name__}\n" + "\n".join(lines).strip("\n") + "\n")
+    return "\n\n".join(parts).encode()
 
 
-STATEMENT: Final = "https://in-toto.io/Statement/v1"
-PREDICATE: Final = "https://w3id.org/trails/audit-pack/v1"
-MANIFEST: Final = "manifest.json"
-"""The in-toto statement that names every other file with its SHA-256."""
-MANIFEST_NOTE: Final = "manifest.note"
-"""A note by the log's key with the SHA-256 of the manifest."""
 _RECORDS: Final = "records.nq"
 _AGAIN: Final = "get it again from whoever made it"
 
@@ -99,13 +105,8 @@ def make_pack(
             files["growth.proof"] = repository.proofs.growth(checkpoint, signed).to_json().encode()
         files[MANIFEST] = _manifest(files, report, missing)
         if signer is not None:
-            files[MANIFEST_NOTE] = sign(_said_of(files[MANIFEST]), signer).encode()
+            files[NOTE] = sign(signed_text(files[MANIFEST]), signer).encode()
     return files
-
-
-def _said_of(manifest: bytes) -> str:
-    """Return what the log signs of a manifest."""
-    return f"{PREDICATE}\n{hashlib.sha256(manifest).hexdigest()}\n"
 
 
 def _records(repository: Repository, report: Report) -> bytes:
@@ -181,92 +182,49 @@ def write_pack(files: Mapping[str, bytes], place: Path, time: str) -> None:
 def zip_pack(files: Mapping[str, bytes], time: str) -> bytes:
     """Return the files as a zip."""
     moment = max(datetime.fromisoformat(time), datetime.fromisoformat("1980-01-01T00:00:00+00:00"))  # as a zip can tell
-    return _zipped((zipfile.ZipInfo(name, moment.timetuple()[:6]), files[name]) for name in sorted(files))
-
-
-def _zipped(entries: Iterable[tuple[zipfile.ZipInfo, bytes]]) -> bytes:
-    """Return a zip that every program unpacks alike: plain files, one after the other, stored as they are, and no more."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for given, data in entries:
-            entry = zipfile.ZipInfo(given.filename, given.date_time)
-            entry.create_system, entry.external_attr = 3, 0o100600 << 16
-            archive.writestr(entry, data)
-    return out.getvalue()
+    return zipped((zipfile.ZipInfo(name, moment.timetuple()[:6]), files[name]) for name in sorted(files))
 
 
 # --- and read
 
 
-def read_pack(place: Path) -> dict[str, bytes]:
-    """Return the files of a pack in a folder or a zip.
+def read_pack(place: Path) -> PackFiles:
+    """Return the files of a pack in a folder or a zip, with how they came and what was ignored beside them.
 
     Raises `InvalidInput` if there is no pack, `IntegrityError` if there is something that no pack holds and that
     others would read otherwise: links, devices, a zip with two files of one name or with bytes that belong to none.
     """
-    files = _of_folder(place) if place.is_dir() else _of_zip(place)
-    if MANIFEST not in files or "report.json" not in files:
-        raise InvalidInput(f"{place} is no audit pack: it holds no {MANIFEST} and report.json")
-    return files
-
-
-def _of_folder(place: Path) -> dict[str, bytes]:
-    files = {}
-    for path in sorted(place.rglob("*")):
-        kind, name = path.lstat().st_mode, path.relative_to(place).as_posix()
-        if stat.S_ISREG(kind):
-            files[name] = read_whole(path)
-        elif not stat.S_ISDIR(kind):
-            raise IntegrityError(f"the pack was altered: {name} is no file, and a pack holds files alone: {_AGAIN}")
-    return files
-
-
-def _of_zip(place: Path) -> dict[str, bytes]:
-    data = read_whole(place)
     try:
-        opened = zipfile.ZipFile(io.BytesIO(data))
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+        return read_files(str(place))
+    except NoPack as error:
         raise InvalidInput(f"{place} is no audit pack: {error}") from None
-    with opened:
-        try:
-            if any(entry.file_size > len(data) for entry in opened.infolist()):  # nothing is packed, so nothing unfolds
-                raise zipfile.BadZipFile("a file in it is larger than the zip")
-            entries = [(entry, opened.read(entry)) for entry in opened.infolist()]
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-            raise IntegrityError(f"the pack was altered: {error}: {_AGAIN}") from None
-    files = {entry.filename: content for entry, content in entries}
-    if len(files) < len(entries) or _zipped(entries) != data:
-        raise IntegrityError(f"the pack was altered: the zip is none that Trails writes: {_AGAIN}")
-    return files
+    except Altered as error:
+        raise IntegrityError(f"the pack was altered: {error}: {_AGAIN}") from None
 
 
-def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> None:
-    """Accept the files of a pack that fit its manifest, if the log signed that with one of the given keys.
+def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> PackAnswer:
+    """Return what the program that goes out finds in a pack in which nothing was altered, by one of the given keys.
 
-    Raises IntegrityError that names what was altered, is missing or is not named in it; InvalidInput for another manifest.
+    Its records may still not hold: a store with a gap is packed as it stands. Raises `IntegrityError` that names what was
+    altered, is missing or is not named in the manifest.
     """
-    wrong = list(_wrong(files))
-    if wrong:
-        raise IntegrityError(f"the pack does not fit its manifest: {'; '.join(wrong[:5])}: {_AGAIN}")
-    if MANIFEST_NOTE not in files:
-        what = "the pack was not signed, so whoever passed it on could change all of it"
-        raise IntegrityError(f"{what}: ask for one with --key")
-    if open_note(files[MANIFEST_NOTE], verifiers).text != _said_of(files[MANIFEST]):
-        raise IntegrityError("the manifest was altered: it is not the one that the log signed")
-
-
-def _wrong(files: Mapping[str, bytes]) -> Iterator[str]:
     try:
-        statement = json.loads(files[MANIFEST])
-        if statement["_type"] != STATEMENT or statement["predicateType"] != PREDICATE:
-            raise InvalidInput("this is no manifest of an audit pack: it is a statement of another type")
-        named = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InvalidInput(f"this is no manifest of an audit pack: {error}") from None
-    for name in sorted((named.keys() | files.keys()) - {MANIFEST, MANIFEST_NOTE}):
-        if name not in files:
-            yield f"{name} is missing"
-        elif name not in named:
-            yield f"{name} is not named in the manifest"
-        elif hashlib.sha256(files[name]).hexdigest() != named[name]:
-            yield f"{name} was altered"
+        answer = check_files(files, verifiers)
+    except BadKey as error:
+        raise InvalidInput(str(error)) from None
+    if answer.altered:
+        wrong = "; ".join(dict.fromkeys(each.message for each in answer.altered[:5]))
+        raise IntegrityError(f"the pack does not hold: {wrong}: {_AGAIN}")
+    return answer
+
+
+def pack_notes(packed: PackFiles, answer: PackAnswer) -> list[str]:
+    """Return what people are told of a pack that holds: that it was repacked, what was ignored, if records do not hold."""
+    notes = (
+        ["repacked: the zip is not the one that Trails wrote, and its files are"] if packed.form == "repacked" else []
+    )
+    notes += [f"ignored, as macOS leaves it beside files: {name}" for name in packed.ignored]
+    findings = answer.records["findings"]
+    if findings:
+        notes.append(f"the records are as they were packed, and {len(findings)} statements about turns do not hold")
+    return notes

@@ -1,21 +1,19 @@
 """Check an export of Trails by itself: `python verify_export.py plan.nq` (Python 3.9 or newer, no dependencies).
 
-This file ships with Trails. `trails.audit.evidence_pack` makes of it the one that goes out beside an export, which imports
-nothing of Trails. It reads N-Quads, recomputes every
-turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what
-the digest covers. Exit code: 0 all holds; 1 something does not; 2 the file cannot be read as an export.
+It reads N-Quads, recomputes every turn's digest, follows the chain from its start through all forks, and holds every
+statement about a turn against what the digest covers. `trails.audit.evidence_pack` joins this file with the others named
+`verify_*` into the one that goes out beside an export or in a pack, which imports nothing of Trails. Exit code: 0 all holds; 1
+something does not; 2 the file cannot be read as an export or a pack.
 
 The guide of Trails tells the rules of digests, and what they prove, on its page `proofs`.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -148,10 +146,14 @@ def turn_digest(before: str, said: dict[str, str], content: str, facts: str) -> 
 
 def facts_digest(facts: dict[str, Any]) -> str:
     """Return the digest of what was recorded with a turn; "" where that is nothing."""
-    if not facts:
-        return ""
-    text = json.dumps(facts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return _digest("trails/facts/1", text)
+    return facts_text_digest(
+        json.dumps(facts, ensure_ascii=False, sort_keys=True, separators=(",", ":")) if facts else ""
+    )
+
+
+def facts_text_digest(text: str) -> str:
+    """Return the digest of what was recorded with a turn, as its canonical JSON; "" for ""."""
+    return _digest("trails/facts/1", text) if text else ""
 
 
 def standing_digest(turn: str, left: str) -> str:
@@ -1097,11 +1099,13 @@ def _shown(export: Export, session: Session, *, holds: bool) -> dict[str, Any]:
     }
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return a text on one line; what cannot be printed is escaped."""
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
-def _lines(said: dict[str, Any]) -> Iterator[str]:
+def answer_lines(said: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that tell people what was found."""
     for each in said["sessions"]:
         fork = "" if each["parent"] is None else f", a fork of {each['parent']} at {each['forked_at']}"
         verdict = "holds" if each["holds"] else "DOES NOT HOLD"
@@ -1117,43 +1121,11 @@ def _lines(said: dict[str, Any]) -> Iterator[str]:
         where = "" if found["session"] is None else f"session {found['session']}: "
         where += "" if found["index"] is None else f"turn {found['index']} "
         yield f"{found['code']}: {where}{found['message']}"
-    yield "This cannot show:"
+    if said["cannot_show"]:
+        yield "This cannot show:"
     yield from (f"- {each}" for each in said["cannot_show"])
 
 
 def _few(indices: list[int]) -> str:
     more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
     return ", ".join(map(str, indices[:10])) + more
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
-    parser = argparse.ArgumentParser(prog="verify_export.py", description="Check an export of Trails (N-Quads).")
-    parser.add_argument("file", help="the export, or - for stdin")
-    parser.add_argument(
-        "--head", action="append", default=[], help="a digest that must be in it, as it was kept elsewhere"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(arguments)
-    try:
-        if given.file == "-":
-            export = Export(sys.stdin.buffer)
-        else:
-            with open(given.file, "rb") as file:  # noqa: PTH123 - as plain as can be
-                export = Export(file)
-    except (Unreadable, OSError) as error:
-        sys.stderr.write(f"error: {_printable(str(error))}\n")
-        return 2
-    said = report(export, given.head)
-    lines = [json.dumps(said, indent=2)] if given.json else [_printable(line) for line in _lines(said)]
-    try:
-        for line in lines:
-            sys.stdout.write(line.encode("ascii", "backslashreplace").decode() + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the answer went away
-        sys.stderr.close()
-    return 0 if said["ok"] else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

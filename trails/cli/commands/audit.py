@@ -149,8 +149,9 @@ def check(
 ) -> None:
     """Check that a log vouches for a report or a pack, without any store.
 
-    REPORT is what `trails audit --format json` wrote, PACK the folder or zip of `trails audit pack`, of which each file is
-    held against the signed manifest. The exit code is 1 where anything was altered, or the log does not vouch for it.
+    REPORT is what `trails audit --format json` wrote, PACK the folder or zip of `trails audit pack`. Of a pack all is checked
+    that its own `verify_export.py` checks. A pack that was unpacked and packed again unaltered is accepted, and called
+    repacked. The exit code is 1 where anything was altered, or the log does not vouch for it.
     """
     from trails.audit import evidence_pack
     from trails.audit.report import check_signed_report
@@ -158,18 +159,22 @@ def check(
 
     if not demanded["verifiers"]:
         cli.refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    of_pack: dict[str, Any] = {}
     if report.is_dir() or report.suffix == ".zip":
         packed = evidence_pack.read_pack(report)
-        evidence_pack.check_pack(packed, demanded["verifiers"])
-        text = cli.decoded(packed["report.json"], "report.json")
-        checkpoint = checkpoint or cli.decoded(packed["report.checkpoint"], "report.checkpoint")
+        answer = evidence_pack.check_pack(packed.files, demanded["verifiers"])
+        text = cli.decoded(packed.files["report.json"], "report.json")
+        checkpoint = checkpoint or cli.decoded(packed.files["report.checkpoint"], "report.checkpoint")
+        of_pack = {"form": packed.form, "ignored": packed.ignored, **answer._asdict()}
+        for line in evidence_pack.pack_notes(packed, answer):
+            cli.note(one_line(line))
     else:
         text = cli.read_text(report)
     if checkpoint is None:
         cli.refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
     state = check_signed_report(text, checkpoint, **demanded)
     stamp = check_timestamp(checkpoint, timestamp, authorities)
-    value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp}
+    value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp, **of_pack}
     by = "" if stamp is None else f", by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
     cli.answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}")
 
