@@ -15,6 +15,8 @@ import pytest
 import trails
 from tests.support.clusters import log_of
 from tests.support.commands import invoke, ok, ok_json
+from trails.model import iris
+from trails.rdf import vocab
 from trails.store.contract import Solutions
 from trails.store.index import engine, engine_filling
 from trails.store.index.index_folder import IndexFolder
@@ -230,3 +232,18 @@ def test_verify_finds_that_the_copy_differs_and_the_next_opening_makes_it_anew(u
         assert any(each.startswith("this machine's copy of the log") for each in messages), messages
     with trails.open(url) as store:
         assert store.verify().findings == ()
+
+
+def test_what_came_in_as_packed_records_is_found_by_any_pattern(url: str) -> None:
+    with trails.open(url, create=True) as writer, trails.open(url) as reader:
+        _fill(writer, 2, 100)
+        reader.sync()
+        assert _count(reader) == 2  # its engine is open
+        session = writer.create(id="late")
+        for _ in range(40):
+            session.append("user", _text(4_000))
+        session.persist()
+        assert reader.sync()
+        late = ox.NamedNode(iris.session("late"))
+        assert len(reader.store.quads((late, vocab.TYPE, None, None))) > 0
+        assert len(reader.store.quads((None, vocab.ROLE, None, late))) == 40

@@ -36,10 +36,10 @@ _TRIES: Final = 3
 """How often files of the engine are tried, while others may delete them."""
 _SMALL_FILE: Final = 1 << 20
 """Bytes of the log's file up to which its quads are taken for so few."""
-_STEP: Final = 48 << 20
+_STEP: Final = 16 << 20
 """Bytes of quads, written as lines, after which it is looked at whether a snapshot is due of an engine that is being filled."""
-_SAVE_SECONDS: Final = 10.0
-"""Seconds after which one is due: what a kill costs, at most, besides a step."""
+_SAVE_SECONDS: Final = 2.0
+"""Seconds after which one is due: what a kill costs, at most, besides a step. Publishing one links files and takes a hundredth."""
 _SNAPSHOT_EVERY: Final = 40_000
 """Quads after which a new snapshot is made, each thousand bytes of text counted as one more: whoever opens the store reads no
 more than those from the log."""
@@ -288,6 +288,7 @@ class Engine:
                 if mark.number <= until:  # else another process is further than this one
                     self._index.discard(snapshot)
                 continue
+            engine_filling.spare_address_space()
             try:
                 private = self._index.open_private(snapshot)
                 return private, ox.Store(str(private.quads)), mark
@@ -297,6 +298,7 @@ class Engine:
                 self._index.discard(snapshot)
         if self._log.home.size() <= _SMALL_FILE:
             return None, ox.Store(), nothing
+        engine_filling.spare_address_space()
         private = self._index.open_private(None)
         return private, ox.Store(str(private.quads)), nothing
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,8 @@ _STEP: Final = 16 << 20
 """Bytes of N-Quads that are loaded at once: some 80,000 quads, for which the engine takes up to 150 MB of memory."""
 _REMOVED: Final = 1_000
 """Quads that are removed in one update."""
+_ARENA_MAX: Final = -8
+"""`M_ARENA_MAX` of glibc's `mallopt`."""
 
 
 def fill(engine: ox.Store, records: Iterable[CommitRecord]) -> int:
@@ -74,6 +78,17 @@ def _remove_quads(engine: ox.Store, quads: Sequence[ox.Quad]) -> None:
             for quad in quads[start : start + _REMOVED]
         )
         engine.update(f"DELETE DATA {{ {' '.join(rows)} }}")
+
+
+def spare_address_space() -> None:
+    """Have the engine's threads share an allocation arena if this process may have so much address space only (`ulimit -v`).
+
+    By default the C library reserves 64 MiB of it for each of eight arenas a core, and the engine ends the process if it gets
+    none.
+    """
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def copy_quads(engine: ox.Store, folder: Path) -> None:
