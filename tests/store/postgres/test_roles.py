@@ -314,6 +314,58 @@ def test_roles_that_were_granted_all_stores_keep_them_when_another_becomes_a_ten
                 assert "plan" in store
 
 
+def test_grants_that_were_printed_before_others_ran_hold_as_well(
+    cluster: Cluster, url: str, as_owner: psycopg.Connection[Any]
+) -> None:
+    fill(url, "Plan a trip")
+    other = f"{url}-more"
+    fill(other, "Plan a dinner")
+    as_owner.execute("CREATE ROLE trails_tenant LOGIN")
+    printed = [
+        ok(invoke("store", "grants", *asked, store=other))
+        for asked in (
+            ("writer", "trails_before"),
+            ("reader", "trails_tenant", "--only-this-store"),
+            ("reader", "trails_after"),
+        )
+    ]
+    for each in printed:
+        as_owner.execute(each.encode())
+    for role, stores in (
+        ("trails_before", [True, True]),
+        ("trails_after", [True, True]),
+        ("trails_tenant", [False, True]),
+    ):
+        seen = []
+        for place in (url, other):
+            try:
+                with trails.open(place.replace("user=postgres", f"user={role}"), read_only=True) as store:
+                    seen.append("plan" in store)
+            except InvalidInput:
+                seen.append(False)
+        assert (role, seen) == (role, stores)
+
+
+def test_an_owner_without_the_right_to_make_roles_grants_existing_ones(
+    cluster: Cluster, url: str, as_role: dict[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    owned = grant(cluster, url, "owner", "trails_owner")
+    with psycopg.connect(owned.rpartition("&store=")[0], autocommit=True) as connection:
+        connection.execute(ok(invoke("store", "grants", "reader", "trails_writer", store=owned)).encode())
+    writer = as_role["writer"].rpartition("&store=")[0]
+    with psycopg.connect(writer) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("INSERT INTO trails_records SELECT * FROM trails_records")
+
+
+def test_the_owner_of_the_tables_is_made_nothing_less_by_grants(
+    cluster: Cluster, url: str, as_role: dict[str, str], as_owner: psycopg.Connection[Any]
+) -> None:
+    grant(cluster, url, "owner", "trails_owner")
+    with pytest.raises(psycopg.errors.RaiseException, match="this role owns the tables"):
+        as_owner.execute(ok(invoke("store", "grants", "reader", "trails_owner", store=url)).encode())
+    as_owner.execute("ROLLBACK")
+
+
 def test_a_tenant_may_be_granted_a_second_store_and_then_all(
     tenants: tuple[str, str], cluster: Cluster, url: str
 ) -> None:

@@ -39,7 +39,7 @@ _SMALL_FILE: Final = 1 << 20
 _STEP: Final = 16 << 20
 """Bytes of quads, written as lines, after which it is looked at whether a snapshot is due of an engine that is being filled."""
 _SAVE_SECONDS: Final = 2.0
-"""Seconds after which one is due: what a kill costs, at most, besides a step. Publishing one links files and takes a hundredth."""
+"""Seconds after which one is due: what a kill costs, at most, besides a step."""
 _SNAPSHOT_EVERY: Final = 40_000
 """Quads after which a new snapshot is made, each thousand bytes of text counted as one more: whoever opens the store reads no
 more than those from the log."""

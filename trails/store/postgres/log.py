@@ -40,7 +40,7 @@ _report: Final = logging.getLogger("trails")
 _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
 _HEARD: Final = 60.0
-"""Seconds that pass at least between two words of a process that only brings in what others commit."""
+"""Seconds after which a process that works says again how far it is."""
 READING: Final = 5.0
 """Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
 CLOSING: Final = 2.0
@@ -85,6 +85,8 @@ class PostgresLog(Log):
 
     def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         """Log what waits, in one transaction; what cannot be logged because the server is away gets that error."""
+        if time.monotonic() - self._said_at >= _HEARD:
+            self.register(index)
         attempt = _Attempt(waiting)
         try:
             return patiently(partial(self._log_batch, attempt, index))
@@ -507,4 +509,10 @@ def _copy(server: Server, folder: Path) -> SqliteHome:
             head.digest.hex()[:16],
             has,
         )
-    return SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)
+    try:
+        return SqliteHome(folder / sqlite.NAME, create=True, is_synced=False)
+    except (OSError, StoreFailed) as error:
+        raise StoreFailed(
+            f"no copy of the log can be made at {folder} ({error}); make room there, check its permissions, or set "
+            "XDG_CACHE_HOME to another folder"
+        ) from error

@@ -65,42 +65,44 @@ class Grants:
 
 
 class Tables(NamedTuple):
-    """The tables that a database has: their schema, whether row-level security is on, the roles with a grant, the partitions.
+    """The tables that a database has: their schema, and the partitions that an owner made of them.
 
     What is granted on a table reaches its partitions; what is granted on a partition itself reaches past row-level security.
     """
 
     schema: str
     names: Sequence[str]
-    is_limited: bool = False
-    granted: Sequence[str] = ()
     partitions: Sequence[str] = ()
 
 
 def script(kind: str, role: str, tables: Tables, tenant: str | None = None) -> tuple[str, ...]:
     """Return the statements, one transaction, after which a role has the rights of its kind and no others on these tables.
 
-    With the id of a `tenant`, the role sees the rows of that store alone. Roles that were granted all stores keep them.
+    With the id of a `tenant`, the role sees the rows of that store alone. Roles that were granted all stores keep them, as
+    the database has it when the statements run.
 
-    >>> for line in script("auditor", "eve", Tables("public", ["trails_stores", "trails_records"]))[2:-1]: print(line)
+    >>> for line in script("auditor", "eve", Tables("public", ["trails_stores", "trails_records"]))[3:6]: print(line)
     GRANT USAGE ON SCHEMA "public" TO "eve";
     REVOKE ALL ON "public"."trails_stores", "public"."trails_records" FROM "eve";
     GRANT SELECT ON "public"."trails_stores", "public"."trails_records" TO "eve";
     """
     names = {table: f"{quoted(tables.schema)}.{quoted(table)}" for table in COLUMNS if table in tables.names}
-    statements = [*_make(role), *_give(kind, role, tables.schema, names, tables.partitions)]
-    if kind != "owner" and (tables.is_limited or tenant is not None):
-        statements += _limit(role, names, tenant)
-        if not tables.is_limited:
-            for other in tables.granted:
-                statements += _limit(other, names, None) if other != role else []
+    statements = [_make(role), *_give(kind, role, tables.schema, names, tables.partitions)]
+    if kind != "owner":
+        statements += [_see_all(role, names)] if tenant is None else _limit(role, names, tenant)
     return ("BEGIN;", *(f"{each};" for each in statements), "COMMIT;")
 
 
-def _make(role: str) -> Iterator[str]:
-    body = f"BEGIN CREATE ROLE {quoted(role)} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END"
-    tag = "$trails$" if "$trails$" not in role else "$trails_role$"
-    yield f"DO {tag} {body} {tag}"
+def _block(body: str, declared: str = "") -> str:
+    """Return a block that decides something when it runs."""
+    tag = "$trails$" if "$trails$" not in body else "$trails_role$"
+    return f"DO {tag} {declared}BEGIN {body} END {tag}"
+
+
+def _make(role: str) -> str:
+    """Return what makes a role that is missing: who may make none may still grant an existing one its rights."""
+    missing = f"NOT EXISTS (SELECT FROM pg_roles WHERE rolname = {literal(role)})"
+    return _block(f"IF {missing} THEN CREATE ROLE {quoted(role)} LOGIN; END IF;")
 
 
 def _give(kind: str, role: str, schema: str, names: Mapping[str, str], partitions: Sequence[str]) -> Iterator[str]:
@@ -109,20 +111,49 @@ def _give(kind: str, role: str, schema: str, names: Mapping[str, str], partition
         yield f"GRANT USAGE, CREATE ON SCHEMA {quoted(schema)} TO {to}"
         yield from (f"ALTER TABLE {name} OWNER TO {to}" for name in (*names.values(), *partitions))
         return
+    owns = f"pg_get_userbyid(relowner) = {literal(role)}"
+    yield _block(
+        f"IF EXISTS (SELECT FROM pg_class WHERE pg_class.oid = ANY({_oids(names)}) AND {owns}) THEN RAISE EXCEPTION "
+        "'this role owns the tables, so that no grant limits it; nothing was changed. Make another role their owner first: "
+        "trails store grants owner OTHER'; END IF;"
+    )
     yield f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {to}"
     yield f"REVOKE ALL ON {', '.join((*names.values(), *partitions))} FROM {to}"
     rights = KINDS[kind] if "trails_subjects" in names else (each for each in KINDS[kind] if each not in INDEXING)
     yield from grants((right._replace(table=names[right.table]) for right in rights if right.table in names), to)
 
 
-def _limit(role: str, names: Mapping[str, str], tenant: str | None) -> Iterator[str]:
-    """Yield what lets a role see the rows of one store, or with None those of all."""
+def _limit(role: str, names: Mapping[str, str], tenant: str) -> Iterator[str]:
+    """Yield what lets a role see the rows of one store, and those that have a right on a table by now all its rows."""
+    yield _policies(f"NOT relrowsecurity AND rolname <> {literal(role)}", names)
     for table, name in names.items():
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
-        for of in dict.fromkeys((None, tenant)):
-            yield f"DROP POLICY IF EXISTS {_policy(role, of)} ON {name}"
-        rows = "true" if tenant is None else f"{_hash(COLUMNS[table])} = {literal(_hash_of(tenant))}"
-        yield f"CREATE POLICY {_policy(role, tenant)} ON {name} TO {quoted(role)} USING ({rows})"
+        for of in (None, tenant):
+            yield f"DROP POLICY IF EXISTS {quoted(_policy(role, of))} ON {name}"
+        rows = f"{_hash(COLUMNS[table])} = {literal(_hash_of(tenant))}"
+        yield f"CREATE POLICY {quoted(_policy(role, tenant))} ON {name} TO {quoted(role)} USING ({rows})"
+
+
+def _see_all(role: str, names: Mapping[str, str]) -> str:
+    """Return what lets a role see all rows of the tables with row-level security."""
+    return _policies(f"relrowsecurity AND rolname = {literal(role)}", names)
+
+
+def _policies(which: str, names: Mapping[str, str]) -> str:
+    """Return what lets some roles see all rows of some tables: those that have a right on a table when it runs."""
+    body = f"""FOR one IN SELECT DISTINCT CAST(pg_class.oid AS regclass) AS seen, rolname,
+        'trails_' || left(encode(sha256(convert_to('* ' || rolname, 'UTF8')), 'hex'), 24) AS policy
+      FROM pg_class, aclexplode(relacl) AS given JOIN pg_roles ON pg_roles.oid = given.grantee
+      WHERE pg_class.oid = ANY({_oids(names)}) AND given.grantee <> relowner AND {which}
+    LOOP
+      EXECUTE format('DROP POLICY IF EXISTS %I ON %s', one.policy, one.seen);
+      EXECUTE format('CREATE POLICY %I ON %s TO %I USING (true)', one.policy, one.seen, one.rolname);
+    END LOOP;"""  # noqa: S608 - names and literals are quoted
+    return _block(body, "DECLARE one record; ")
+
+
+def _oids(names: Mapping[str, str]) -> str:
+    return f"CAST(ARRAY[{', '.join(map(literal, names.values()))}] AS regclass[])"
 
 
 def _hash(column: str) -> str:
@@ -137,7 +168,7 @@ def _hash_of(store: str) -> str:
 
 def _policy(role: str, tenant: str | None) -> str:
     """Return the name of the policy for a role and a store, of the length that PostgreSQL takes."""
-    return quoted("trails_" + hashlib.sha256(f"{tenant or '*'} {role}".encode()).hexdigest()[:24])
+    return "trails_" + hashlib.sha256(f"{tenant or '*'} {role}".encode()).hexdigest()[:24]
 
 
 def quoted(name: str) -> str:

@@ -182,19 +182,12 @@ class Server(Link):
         self.identity = identity
 
     def tables(self, names: Sequence[str]) -> Tables:
-        """Return which tables of some names there are, and who may use them."""
+        """Return which tables of some names there are, and their partitions."""
         with self.asked() as connection:
             found = connection.execute(statements.TABLES, (list(names),)).fetchall()
-            present = [name for _, name, _ in found]
-            granted = connection.execute(statements.GRANTED, (present,)).fetchall()
+            present = [name for _, name in found]
             partitions = connection.execute(statements.PARTITIONS, (present,)).fetchall()
-        return Tables(
-            found[0][0],
-            present,
-            any(limited for *_, limited in found),
-            [role for (role,) in granted],
-            [name for (name,) in partitions],
-        )
+        return Tables(found[0][0], present, [name for (name,) in partitions])
 
     def say_in_use(self) -> None:
         """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""

@@ -86,16 +86,13 @@ FIND: Final = """SELECT id, COALESCE(to_jsonb(trails_stores) ->> 'identity', id)
 """The identity is a column that only a store has whose copy was told from its original."""
 ADD_IDENTITY: Final = "ALTER TABLE trails_stores ADD COLUMN IF NOT EXISTS identity text"
 SET_IDENTITY: Final = "UPDATE trails_stores SET identity = %s WHERE id = %s"
-TABLES: Final = """SELECT nspname, relname, relrowsecurity FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+TABLES: Final = """SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     JOIN unnest(CAST(%s AS text[])) WITH ORDINALITY AS wanted (name, place) ON pg_class.oid = to_regclass(quote_ident(name))
     ORDER BY place"""
 PARTITIONS: Final = """SELECT format('%%I.%%I', nspname, relname) FROM pg_inherits
     JOIN pg_class ON pg_class.oid = inhrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE inhparent = ANY(CAST(CAST(%s AS text[]) AS regclass[])) ORDER BY 1"""
 """The partitions that an owner made of some tables, as SQL writes their names."""
-GRANTED: Final = """SELECT DISTINCT rolname FROM pg_class, aclexplode(relacl) AS given
-    JOIN pg_roles ON pg_roles.oid = given.grantee
-    WHERE pg_class.oid = ANY(CAST(CAST(%s AS text[]) AS regclass[])) AND given.grantee <> relowner ORDER BY rolname"""
 IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
 PLACE: Final = """SELECT system_identifier, oid FROM pg_control_system(), pg_database
     WHERE datname = current_database()"""

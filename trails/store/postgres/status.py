@@ -25,7 +25,7 @@ class Copy:
     """A copy of the log, and how far it is behind the database that was asked."""
 
     process: str
-    """The machine and the number of the process that has it, or had it last."""
+    """The machine and the number of a process that has it open, or had it last; of this machine's copy empty if none has."""
     commits: int
     lag_commits: int
     lag_seconds: float
@@ -76,7 +76,15 @@ def status_of(location: str) -> Status:
             Copy(each.process, each.number, *_lag(figures, each.number, behind), is_open=not each.is_closed)
             for each in known
         )
-        here = None if number is None else Copy("", number, *_lag(figures, number, behind), is_open=False)
+        machine = readers.process_name().rpartition(":")[0]
+        here_open = [
+            each.process for each in known if not each.is_closed and each.process.rpartition(":")[0] == machine
+        ]
+        here = (
+            None
+            if number is None
+            else Copy("".join(here_open[:1]), number, *_lag(figures, number, behind), is_open=bool(here_open))
+        )
         return Status(
             log.address.shown, figures, here, copies, standbys_of(log), *snapshot_age(folder, figures.commits)
         )
