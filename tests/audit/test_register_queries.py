@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime
 
 import trails
 from tests.support.engines import Answer
 from trails import Repository
+from trails.exchange.file_import import export_session
+from trails.provenance import export
 
 ANN, EVE, UNKNOWN = "principal:ann", "principal:eve", "agent:unknown"
 
@@ -46,6 +49,20 @@ KEPT: list[Answer] = [
         ("store", "Answering guests", "legitimate-interests", UNKNOWN),
     ]),
     ("purpose-history", {"of": "urn:trails:store"}, "purpose", [("Answering guests",)]),
+    # a row for each session and recipient; the export of the whole store names no session, and may hold any
+    ("exports", {}, "format session turns whole by recipient", [
+        ("nquads", "plan", 1, False, UNKNOWN, "the court"),
+        ("prov-json", None, None, True, UNKNOWN, None),
+        ("html", "own", 2, False, UNKNOWN, "the court"),
+        ("html", "own", 2, False, UNKNOWN, "the press"),
+        ("html", "plan", 1, False, UNKNOWN, "the court"),
+        ("html", "plan", 1, False, UNKNOWN, "the press"),
+    ]),
+    ("exports", {"session": "own"}, "format session recipient", [
+        ("prov-json", "own", None),
+        ("html", "own", "the court"),
+        ("html", "own", "the press"),
+    ]),
 ]  # fmt: skip
 UNSAID: list[Answer] = [
     ("purposes", {}, "session purpose basis level since by", [("bare", None, None, None, None, None)]),
@@ -83,6 +100,11 @@ def kept(store: Repository) -> None:
     own.set_purpose("Settling a complaint", by="eve")
     gone.set_purpose("Nothing", "d", by="ann")
     store.registers.set_purpose("Answering guests", "f")
+    export_session(store, "plan", "nquads", io.BytesIO(), recipients=["the court"])
+    store.workspace.record_reads = True
+    export(store, io.BytesIO(), format="json")
+    store.workspace.record_reads = False
+    export_session(store, "plan", "html", io.BytesIO(), forks=True, recipients=["the press", "the court"])
     store.delete("gone")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import InvalidInput, Repository, SessionNotFound, StoreReadOnly
+from trails.audit import audit
+from trails.audit.evidence_pack import make_pack
+from trails.exchange.file_import import export_session
 from trails.rdf import vocab
 
 THEN = datetime(2026, 8, 3, 9, tzinfo=UTC)
@@ -166,3 +171,48 @@ def test_what_is_no_purpose_is_refused(plan: Repository) -> None:
     with pytest.raises(InvalidInput, match="more than spaces"):
         plan.registers.set_purpose(" ")
     assert plan.registers.purposes() == []
+
+
+def test_an_export_is_on_record_with_its_digest_and_the_heads_of_then(plan: Repository) -> None:
+    before, out = plan.store.log.lines(), io.BytesIO()
+    export_session(plan, "plan", "nquads", out, recipients=["the court"])
+    (entry,) = plan.registers.exports()
+    assert entry.sha256 == hashlib.sha256(out.getvalue()).hexdigest()
+    assert (entry.form, entry.used, entry.recipients, entry.size) == ("nquads", ("plan",), ("the court",), out.tell())
+    assert entry.heads == (f"urn:trails:session:plan 1 {plan.load('plan').head}",)
+    assert (entry.log_size, entry.log_head) == (len(before), before[-1][-16:])
+    assert plan.verify().ok
+
+
+def test_an_export_without_recipients_is_on_record_only_where_reads_are(plan: Repository) -> None:
+    quads = len(plan.store)
+    export_session(plan, "plan", "nquads", io.BytesIO())
+    make_pack(plan, audit(plan, "plan"))
+    assert (len(plan.store), plan.registers.exports()) == (quads, [])
+    plan.workspace.record_reads = True
+    export_session(plan, "plan", "pi", io.BytesIO())
+    pack = make_pack(plan, audit(plan, "plan"))
+    assert [each.form for each in plan.registers.exports("plan")] == ["pi", "pack"]  # and not what is in the pack
+    assert plan.registers.exports()[-1].sha256 == hashlib.sha256(pack["manifest.json"]).hexdigest()
+
+
+def test_an_export_that_fails_is_not_on_record(plan: Repository) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError("the disk is full")
+
+    with pytest.raises((OSError, InvalidInput)):
+        export_session(plan, "plan", "nquads", Full(), recipients=["the court"])
+    assert plan.registers.exports() == []
+
+
+def test_recipients_are_refused_where_nothing_can_be_recorded(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        store.create(id="plan").persist()
+    with trails.open(tmp_path / "s", read_only=True) as view:
+        out = io.BytesIO()
+        with pytest.raises(StoreReadOnly):
+            export_session(view, "plan", "nquads", out, recipients=["the court"])
+        assert out.getvalue() == b""
+        with pytest.raises(InvalidInput, match="several recipients"):
+            export_session(view, "plan", "nquads", out, recipients="the court")

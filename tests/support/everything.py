@@ -73,6 +73,7 @@ def _registered(store: Repository) -> None:
     store.registers.flag_incident("death")
     store.registers.set_purpose("Cooking", "consent", session="recipes", by="dave")
     store.registers.set_purpose("Anything", by="dave")
+    export_session(store, "recipes", "html", io.BytesIO(), recipients=["a friend"])
     store.registers.close_incident(incident, "reported", by="dave")
 
 

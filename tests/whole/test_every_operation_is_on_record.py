@@ -373,6 +373,7 @@ OPERATIONS: dict[str, Operation] = {
     "Session.set_purpose": Changes(lambda w: w.plan.set_purpose("Trips", "a")),
     "Registers.purpose": Reads(lambda w: w.store.registers.purpose("plan")),
     "Registers.purposes": Reads(lambda w: w.store.registers.purposes()),
+    "Registers.exports": Reads(lambda w: w.store.registers.exports()),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

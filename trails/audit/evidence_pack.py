@@ -24,7 +24,7 @@ from trails.audit import report as documents
 from trails.audit.report import Report, report_extension
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
-from trails.history import import_records
+from trails.history.export_records import record_export
 from trails.history.lookup.session_quads import session_quads
 from trails.integrity import verify_archive, verify_export, verify_log, verify_pack
 from trails.integrity.signed_notes import sign
@@ -70,19 +70,21 @@ def make_pack(
     checkpoint: str | None = None,
     timestamp: bytes | None = None,
     signer: str | None = None,
+    recipients: Sequence[str] = (),
 ) -> dict[str, bytes]:
     """Return the files of a pack by their names, the manifest too.
 
     `report` says what is packed: a session with its ancestors, or the whole store. `checkpoint` is the one that the report
     was held against, `timestamp` the time-stamp response over it. With `signer`, the log's secret key, the log vouches for
-    the report, and proofs are against that. Without either there are no proofs, which the manifest says.
+    the report, and proofs are against that. Without either there are no proofs, which the manifest says. `recipients` says
+    for whom it is made, as for `trails.exchange.file_import.export_session`.
     """
     read = [session_id for session_id, _, _ in report.sessions]
     files = {
         "README.txt": read_whole(Path(__file__).with_name("pack-readme.txt")),
         VERIFIER_NAME: standalone_verifier(),
     }
-    with import_records.record_reading(repository.workspace, read, "export"):
+    with record_export(repository.workspace, read, "pack", recipients) as made:
         if checkpoint is not None:
             files["kept.checkpoint"] = checkpoint.encode()
         if timestamp is not None:
@@ -106,6 +108,7 @@ def make_pack(
         files[MANIFEST] = _manifest(files, report, missing)
         if signer is not None:
             files[NOTE] = sign(signed_text(files[MANIFEST]), signer).encode()
+        made(hashlib.sha256(files[MANIFEST]).hexdigest(), sum(map(len, files.values())))
     return files
 
 

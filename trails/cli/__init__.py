@@ -82,6 +82,10 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
             "": "What personal data are processed for, and on which legal basis.",
             **_places("set=registers.set_purpose list=registers.list_purposes"),
         },
+        "register": {
+            "": "What was made of a store and went out of it.",
+            **_places("exports=registers.list_exports"),
+        },
         "incident": {
             "": "Incidents that an authority is to be told of, and their deadlines.",
             **_places("""

@@ -413,6 +413,11 @@ class Number(click.FloatRange):
         return number
 
 
+recipients_option: Final = option(
+    "--recipient NAME", "For whom it is, kept on record; may be repeated.", name="recipients", multiple=True
+)
+
+
 # --- answers
 
 

@@ -33,6 +33,7 @@ from trails.exchange.openclaw import openclaw_files, openclaw_folder, pi_export
 from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
 from trails.history import import_records
+from trails.history.export_records import recorded_file
 from trails.history.import_records import ImportedFiles
 from trails.history.lookup import session_quads
 from trails.rdf.activity_records import SourceFile
@@ -365,6 +366,7 @@ def export_session(
     out: BinaryIO,
     *,
     forks: bool = False,
+    recipients: Sequence[str] = (),
 ) -> SessionExport:
     """Write a session and its inherited turns to a file.
 
@@ -374,6 +376,9 @@ def export_session(
     chat models are tuned on; `inspect` a log of Inspect AI; `atif` a trajectory of Harbor. With `forks` all forks of the
     session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`. So do `openclaw` and
     `parquet`, which are folders, and an `atif` of a session without turns. Raises what reading the transcript raises.
+
+    `recipients` says for whom it is made: the store's register of exports then names them, with the digest of the file. A
+    store that was opened with `record_reads` has every export there.
 
     >>> import io, trails
     >>> with trails.open(":memory:") as store:
@@ -392,13 +397,13 @@ def export_session(
     if format in _WRITERS:
         spawned = format != messages_export.FORMAT
         found = session_family.read_family(repository, record.id, forks=forks, spawned=spawned)
-        with import_records.record_reading(repository.workspace, list(found.ids()), "export"):
-            return _WRITERS[format](found, out)
-    with import_records.record_reading(repository.workspace, [record.id], "export"):
+        with recorded_file(repository.workspace, list(found.ids()), format, out, recipients) as file:
+            return _WRITERS[format](found, file)
+    with recorded_file(repository.workspace, [record.id], format, out, recipients) as file:
         if format == "pi":
-            out.write(pi_export.export_session(repository, session_id))
+            file.write(pi_export.export_session(repository, session_id))
         else:
-            rdf_files.export_session(repository, session_id, format, out)
+            rdf_files.export_session(repository, session_id, format, file)
     last = repository.reader.last_index(repository.reader.lineage(record.id))
     return SessionExport(
         format, (record.id,), 0 if last is None else last + 1, _LEFT_OUT_BY_PI if format == "pi" else ()

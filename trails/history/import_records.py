@@ -184,6 +184,11 @@ def reads_are_recorded() -> bool:
     return os.environ.get(RECORD_READS) == "1"
 
 
+def is_within_reading() -> bool:
+    """Tell whether something is read for a reading that is on record as a whole."""
+    return _WITHIN.get()
+
+
 @contextmanager
 def record_reading(workspace: Workspace, session_ids: Sequence[str] | None, action: str) -> Iterator[None]:
     """Note that sessions (None: all that there are) are read whole, where the store keeps a record of reads.

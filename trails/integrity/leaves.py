@@ -35,8 +35,8 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     ref      a ref (a name that moves) after a move; an IRI of its   count: of its moves, digest: over all of them, and random
              own, without its name, stands in the session's place    bits; of a ref that was removed, -
     register an entry of a register: an incident, a purpose of        count 0
-             processing, that something is over; its IRI stands in
-             the session's place
+             processing, an export, that something is over; its IRI
+             stands in the session's place
     remove   the record that a run was taken out of the registry     count: its revision
     sync, close  no more written: an older version noted with them what was on disk
 

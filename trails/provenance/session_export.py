@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from pyoxigraph import NamedNode, Quad, Triple
 
 from trails.errors import InvalidInput
-from trails.history import import_records, record_registry
+from trails.history import record_registry
+from trails.history.export_records import recorded_file
 from trails.history.lookup import names
 from trails.history.lookup import session_quads as session_bundle
 from trails.history.removal import redaction
@@ -363,8 +364,8 @@ def export(
         return
     wanted = _scope_of(store.workspace, session, turn, recorded_only=recorded_only)
     read = None if wanted.session is None else [wanted.session.id]
-    with import_records.record_reading(store.workspace, read, "export"):
-        write_prov(export_parts(store.workspace, wanted), format, out)
+    with recorded_file(store.workspace, read, f"prov-{format}", out) as file:
+        write_prov(export_parts(store.workspace, wanted), format, file)
 
 
 def _scope_of(workspace: Workspace, session: str | None, turn: int | None, *, recorded_only: bool) -> ExportScope:

@@ -18,8 +18,9 @@ from trails.model.validation import decodes
 from trails.model.values import Value
 from trails.rdf import vocab as v
 from trails.rdf.activity_records import author_type
-from trails.rdf.codec import IRI, SESSION, Codec, Kept, Node, Table
+from trails.rdf.codec import IRI, SESSION, TEXTS, Codec, Kept, Node, Table
 
+_SESSIONS: Final = Codec(SESSION.write, SESSION.read, order=str)
 INCIDENT_DAYS: Final[Mapping[str, int]] = {
     "serious": 15,
     "widespread": 2,
@@ -102,6 +103,27 @@ class ProcessingPurpose(RegisterEntry):
     """One of `LEGAL_BASES`; None where nobody said which."""
 
 
+class Export(RegisterEntry):
+    """That sessions, or (none named) the whole store, were exported or packed."""
+
+    form: Annotated[str, Kept(v.EXPORT_FORMAT)]
+    """The format, such as `nquads`; `pack` for an evidence pack, `push` for what went to another store."""
+    used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)] = ()
+    """The ids of the sessions that were exported, without the ancestors that they inherit turns from."""
+    heads: Annotated[tuple[str, ...], Kept(v.EXPORTED_HEAD, TEXTS)] = ()
+    """Of each of them its IRI, how many turns it had, and the digest of the last, with spaces between."""
+    log_size: Annotated[int, Kept(v.AT_LOG_SIZE)]
+    """How many lines the log had then."""
+    log_head: Annotated[str, Kept(v.AT_LOG_HEAD)]
+    """The link of the last of them: 16 hex digits."""
+    sha256: Annotated[str | None, Kept(v.SHA256)] = None
+    """The digest of the file; of a pack, of its manifest. None for a folder and for what went to another store."""
+    size: Annotated[int | None, Kept(v.FILE_SIZE)] = None
+    """Bytes of the file."""
+    recipients: Annotated[tuple[str, ...], Kept(v.DISCLOSED_TO, TEXTS)] = ()
+    """For whom it was made, where that was said."""
+
+
 def incident_deadline(kind: str, aware: datetime) -> datetime:
     """Return by when an incident is to be reported: whole days of 24 hours after somebody became aware of it.
 
@@ -116,6 +138,7 @@ _CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
     v.INCIDENT: Incident,
     v.CLOSING: Closing,
     v.PROCESSING_PURPOSE: ProcessingPurpose,
+    v.EXPORT: Export,
 }
 _TABLES: Final = {kept: Table.of(kept, each, v.ACTIVITY) for each, kept in _CLASSES.items()}
 REGISTER_TYPES: Final = frozenset(_CLASSES)

@@ -199,6 +199,9 @@ PROV_FORMAT, STATEMENT_COUNT, IS_VALID, BROKEN_RULE = _trails("provFormat statem
 # the registers of a store
 INCIDENT, CLOSING = _trails("Incident Closing")
 INCIDENT_IN, INCIDENT_KIND, AWARE_AT, DUE_BY, CLOSES = _trails("incidentIn incidentKind awareAt dueBy closes")
+EXPORT, EXPORT_FORMAT, EXPORTED_HEAD, AT_LOG_SIZE, AT_LOG_HEAD, DISCLOSED_TO = _trails(
+    "Export exportFormat exportedHead atLogSize atLogHead disclosedTo"
+)
 PROCESSING_PURPOSE, PURPOSE_OF, PURPOSE, LEGAL_BASIS = _trails("ProcessingPurpose purposeOf purpose legalBasis")
 
 # what a statement of a PROV export rests on

@@ -16,6 +16,7 @@ from trails.rdf.register_records import (
     INCIDENT_DAYS,
     LEGAL_BASES,
     Closing,
+    Export,
     Incident,
     ProcessingPurpose,
     RegisterEntry,
@@ -180,6 +181,18 @@ class Registers(Facet, public=True):
         if session is not None:
             return names.find_record(self._workspace, session).iri
         return iris.STORE if agent is None else iris.agent(validation.name(agent, "agent"))
+
+    # --- exports
+
+    def exports(self, session: names.Name | None = None) -> list[Export]:
+        """Return the exports and packs that are on record, oldest first: all, or those of a session by itself.
+
+        They are on record where the store was opened with `record_reads`, and where recipients were named. The export of a
+        whole store names no session: it is in the list of all.
+        """
+        wanted = None if session is None else names.find_record(self._workspace, session).id
+        every = registers.read_entries(self._workspace.store, Export)
+        return [each for each in every if wanted is None or wanted in each.used]
 
     # --- entries
 

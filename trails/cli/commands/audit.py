@@ -187,7 +187,16 @@ def check(
 @signature_options
 @cli.time_option("--time", "When the audit is said to be made; default: now.")
 @cli.option("--key FILE", "The log's secret key: it vouches for the report.", type=cli.EXISTING_FILE)
-def pack_files(*, session: str | None, everything: bool, output: Path, key: Path | None, **how: Any) -> None:
+@cli.recipients_option
+def pack_files(
+    *,
+    session: str | None,
+    everything: bool,
+    output: Path,
+    key: Path | None,
+    recipients: tuple[str, ...],
+    **how: Any,
+) -> None:
     """Write all that an outside auditor needs into a folder or a zip.
 
     The report, the records as N-Quads with the program that checks them, PROV, the checkpoint, the proof of each session's
@@ -200,10 +209,15 @@ def pack_files(*, session: str | None, everything: bool, output: Path, key: Path
     _check_scope(session, everything=everything)
     refuse_existing(output)
     signer = None if key is None else cli.read_text(key)
-    with cli.open_store(reading=True, recorded=True) as store:
+    with cli.open_store(reading=not recipients, recorded=True) as store:
         made = audited(store, session, **how)
         packed = evidence_pack.make_pack(
-            store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer
+            store,
+            made,
+            checkpoint=how["checkpoint"],
+            timestamp=how["timestamp"],
+            signer=signer,
+            recipients=recipients,
         )
     evidence_pack.write_pack(packed, output, made.time)
     value = {"output": str(output), "report": made.digest, "files": sorted(packed)}

@@ -350,8 +350,16 @@ def _draw_left_out(rows: Sequence[LeftOut]) -> None:
 @cli.option("--forks", "With all forks of the session, theirs too.")
 @cli.option("--force", "Replace the file if it is there, or the files in the folder.")
 @cli.option("--with-verifier", f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.")
+@cli.recipients_option
 def export(
-    *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], with_verifier: bool, **how: bool
+    *,
+    session: str | None,
+    format_: str,
+    output: Path | None,
+    agents: tuple[str, ...],
+    with_verifier: bool,
+    recipients: tuple[str, ...],
+    **how: bool,
 ) -> None:
     """Write a session to a file or stdout.
 
@@ -373,6 +381,8 @@ def export(
         (format_ == "openclaw" and how["forks"], "--forks goes with a session; openclaw is all sessions by key"),
         (bool(agents) and format_ != "openclaw", "--agent goes with --format openclaw only"),
         (session is None and format_ not in ("openclaw", "parquet"), "Missing argument 'SESSION'."),
+        (bool(recipients) and format_ in ("openclaw", "parquet"), "--recipient goes with a format that is one file"),
+        (bool(recipients) and cli.is_as_of(), "--recipient is kept on record, and --as-of only reads"),
     )
     if format_ == "openclaw":
         _export_folder(session, output, agents, force=how["force"])
@@ -384,15 +394,24 @@ def export(
     if cli.as_json() and output is None:
         cli.refuse("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
-        _export_file(session or "", format_, output, with_verifier=with_verifier, **how)
+        _export_file(session or "", format_, output, with_verifier=with_verifier, recipients=recipients, **how)
         return
-    with cli.open_store(reading=True, recorded=True) as store:
+    with cli.open_store(reading=not recipients, recorded=True) as store:
         session_id, out = store.resolve(session or ""), escaping(sys.stdout.buffer)
-        report = export_session(store, session_id, format_, out, forks=how["forks"])
+        report = export_session(store, session_id, format_, out, forks=how["forks"], recipients=recipients)
     _note_left_out(report)
 
 
-def _export_file(session: str, format_: str, output: Path, *, forks: bool, force: bool, with_verifier: bool) -> None:
+def _export_file(
+    session: str,
+    format_: str,
+    output: Path,
+    *,
+    forks: bool,
+    force: bool,
+    with_verifier: bool,
+    recipients: tuple[str, ...],
+) -> None:
     from trails.audit.evidence_pack import standalone_verifier
     from trails.exchange.file_import import export_session
 
@@ -403,11 +422,14 @@ def _export_file(session: str, format_: str, output: Path, *, forks: bool, force
     if with_verifier and not (beside.is_file() and beside.read_bytes() == verifier):
         cli.refuse_replacing(beside, force=force)
     cli.refuse_in_store(output)
-    with cli.open_store(reading=True, recorded=True) as store:
+    with cli.open_store(reading=not recipients, recorded=True) as store:
         session_id = store.resolve(session)
         written: list[SessionExport] = []
         files.write_whole(
-            output, lambda out: written.append(export_session(store, session_id, format_, out, forks=forks))
+            output,
+            lambda out: written.append(
+                export_session(store, session_id, format_, out, forks=forks, recipients=recipients)
+            ),
         )
     (report,) = written
     value = {"session": session_id, **report.to_dict(), "output": str(output)}

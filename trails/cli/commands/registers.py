@@ -12,7 +12,7 @@ from trails.display.terminal_text import clean, one_line
 from trails.rdf.register_records import INCIDENT_DAYS
 
 if TYPE_CHECKING:
-    from trails.rdf.register_records import ProcessingPurpose
+    from trails.rdf.register_records import Export, ProcessingPurpose
     from trails.session.registers import IncidentState
 
 
@@ -54,6 +54,25 @@ def list_purposes(*, session: str | None, agent: str | None) -> None:
 def _purpose_row(each: ProcessingPurpose) -> tuple[str, ...]:
     of = clean(each.of.removeprefix("urn:trails:"))
     return one_line(each.purpose), each.basis or "unknown", of, clean(each.by), cli.view.moment(each.time)
+
+
+@cli.command("exports", pager=True, as_of=True, limit=True)
+@click.argument("session", metavar="[SESSION]", required=False)
+def list_exports(*, session: str | None) -> None:
+    """List exports and packs: who made which, when, and for whom.
+
+    They are on record where TRAILS_RECORD_READS is 1, and where --recipient named somebody.
+    """
+    with cli.open_store(reading=True) as store:
+        every = store.registers.exports(session)
+    draw = cli.table("made (UTC),by,format,of,sha256,for", _export_row, fold=("of", "for"))
+    cli.answer_list("exports", every, draw, "there are no exports on record")
+
+
+def _export_row(each: Export) -> tuple[str, ...]:
+    of, recipients = (", ".join(map(clean, names)) for names in (each.used or ("(all)",), each.recipients))
+    digest = "" if each.sha256 is None else each.sha256[:16]
+    return cli.view.moment(each.time), clean(each.by), each.form, of, digest, recipients
 
 
 @cli.command("add", reason=True, by=True)

@@ -20,8 +20,8 @@ from trails.errors import InvalidInput
 from trails.exchange.exporters import session_family
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.files import PRIVATE, as_path, in_words, part_folder
-from trails.history import import_records
 from trails.history.annotation_kinds import newest_scores
+from trails.history.export_records import record_export
 from trails.history.lookup.names import Name
 from trails.model.values import ToolResult, Turn
 from trails.session import Repository
@@ -137,12 +137,12 @@ def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bo
 def _families(repository: Repository, asked: str | None, *, forks: bool) -> Iterator[Family]:
     """Yield what is asked for; all sessions of a store are those of its roots, and any that no root leads to."""
     if asked is not None:
-        with import_records.record_reading(
-            repository.workspace, session_family.family_ids(repository, asked, forks=forks), "export"
-        ):
+        ids = session_family.family_ids(repository, asked, forks=forks)
+        with record_export(repository.workspace, ids, FORMAT) as made:
             yield session_family.read_family(repository, asked, forks=forks)
+            made(None, None)
         return
-    with import_records.record_reading(repository.workspace, None, "export"):
+    with record_export(repository.workspace, None, FORMAT) as made:
         seen: set[str] = set()
         for twig in repository.forest():
             node = twig.node
@@ -150,6 +150,7 @@ def _families(repository: Repository, asked: str | None, *, forks: bool) -> Iter
                 found = session_family.read_family(repository, node.id, forks=True)
                 seen |= {member.record.id for member in found.members}
                 yield found
+        made(None, None)
 
 
 def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:

@@ -27,7 +27,7 @@ from trails.exchange.merge import imported_id
 from trails.exchange.openclaw import openclaw_files, pi_export
 from trails.exchange.openclaw.openclaw_files import META, RUNS, STORE, is_plain_name, place_of
 from trails.files import as_path, write_whole
-from trails.history import import_records
+from trails.history.export_records import record_export
 from trails.history.records import conversations
 from trails.model import iris
 from trails.model.values import SessionRecord
@@ -91,8 +91,10 @@ def export_folder(
         if target.is_dir() and any(target.iterdir()) and not force:
             raise InvalidInput(f"{target} is not empty; give --force to replace equal names, or name another folder")
         read = sorted({each for name in wanted for each in plan.agents[name].sessions})
-        with import_records.record_reading(repository.workspace, read, "export"):
-            return _write(repository, target, plan, wanted, every=agents is None)
+        with record_export(repository.workspace, read, "openclaw") as made:
+            report = _write(repository, target, plan, wanted, every=agents is None)
+            made(None, None)
+            return report
     except OSError as error:
         raise StoreFailed(f"{target} cannot be written: {error}") from error
 

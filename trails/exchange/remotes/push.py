@@ -16,6 +16,7 @@ from trails.exchange.remotes.push_plan import WRITES, Outcome, PushPlan, Step
 from trails.exchange.source_transcript import ImportReport
 from trails.handles import Handle
 from trails.history import import_records
+from trails.history.export_records import record_export
 from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.lookup.names import Name
 from trails.history.lookup.session_quads import session_quads
@@ -156,8 +157,10 @@ def _move(
     if target.read_only:
         raise InvalidInput(f"{target.store.location} was opened to be read, and takes nothing; open it to write")
     who = (source if how == "push" and source.workspace.actor else target).workspace.who(by)
-    with import_records.record_reading(source.workspace, wanted, "export"):
-        return Moved(**at, sessions=_Moving(source, target, begin_import(target, how, who), restore=restore).run(steps))
+    with record_export(source.workspace, wanted, how) as made:
+        moved = _Moving(source, target, begin_import(target, how, who), restore=restore).run(steps)
+        made(None, None)
+    return Moved(**at, sessions=moved)
 
 
 class _Moving(Handle):

@@ -163,6 +163,9 @@ _NOBODYS: Final = frozenset(
         vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
         vocab.CONTENT_DIGEST, vocab.BYTES_PART, vocab.INCIDENT_KIND,
         vocab.LEGAL_BASIS,
+        vocab.EXPORT_FORMAT,
+        vocab.EXPORTED_HEAD,
+        vocab.AT_LOG_HEAD,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip
