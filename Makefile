@@ -23,7 +23,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology demo test test-all frameworks long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
+.PHONY: help ontology demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 EXAMPLES = build/examples
@@ -33,6 +33,7 @@ help:
 	@echo "make test        install into $(VENV) and run the tests: with small figures and without the slow ones (five to fifteen minutes)"
 	@echo "make test-all    all tests with their usual figures (ten to thirty minutes)"
 	@echo "make frameworks  the agent frameworks' own test suites, on Trails and on their own stores (from the network)"
+	@echo "make crates      validate an evidence pack as an RO-Crate by roc-validator, in an environment of its own (from the network)"
 	@echo "make long        the tests with their long figures"
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
@@ -55,6 +56,12 @@ test-all: $(VENV)/.test
 
 frameworks: $(VENV)/.test
 	$(BIN)/python -m tests.frameworks --record
+
+# roc-validator 0.13 needs rich below 14, and Trails 14 or newer.
+crates: $(VENV)/.test
+	rm -rf build/crates && $(PYTHON) -m venv build/crates
+	build/crates/bin/python -m pip --disable-pip-version-check --quiet install $(PIP_FLAGS) roc-validator==0.13.0 rocrate==0.16.0
+	TRAILS_CRATES=build/crates/bin/python $(BIN)/python -m pytest tests/audit/test_run_crate.py
 
 long: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long

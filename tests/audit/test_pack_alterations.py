@@ -126,7 +126,7 @@ def by_anyone(packs: Packs) -> Iterator[tuple[str, Files]]:
     first, second = "proofs/00001.proof", "proofs/00002.proof"
     for left, right in (("report.json", "report.md"), (first, second), ("kept.checkpoint", "report.checkpoint")):
         yield f"{left} and {right} swapped", {**files, left: files[right], right: files[left]}
-    for name in ("more.txt", "proofs/00003.proof", "a/b.txt", "ro-crate-metadata.json"):
+    for name in ("more.txt", "proofs/00003.proof", "a/b.txt"):
         yield f"{name} added", {**files, name: b"{}"}
     for name in files.keys() & packs.older.keys():
         if files[name] != packs.older[name]:

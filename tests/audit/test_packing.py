@@ -52,7 +52,7 @@ def test_a_pack_holds_records_proofs_report_and_what_checks_them(store: Reposito
         *("README.txt", "growth.proof", "kept.checkpoint", "manifest.json", "manifest.note"),
         *("proofs/00001.proof", "proofs/00002.proof", "proofs/00003.proof", "proofs/00004.proof"),
         *("provenance.json", "records.nq", "report.checkpoint", "report.html", "report.json", "report.md"),
-        "verify_export.py",
+        *("ro-crate-metadata.json", "verify_export.py"),
     ]
     evidence_pack.write_pack(files, tmp_path / "pack", NOON.isoformat())
     program, records = (str(tmp_path / "pack" / name) for name in ("verify_export.py", "records.nq"))

@@ -22,6 +22,7 @@ import pyoxigraph as ox
 from trails import usage
 from trails.audit import report as documents
 from trails.audit.report import Report, report_extension
+from trails.audit.run_crate import CRATE, run_crate
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 from trails.history.export_records import record_export
@@ -105,6 +106,8 @@ def make_pack(
             files["report.checkpoint"] = signed.encode()
         if signed is not None and checkpoint is not None:
             files["growth.proof"] = repository.proofs.growth(checkpoint, signed).to_json().encode()
+        crate_names = [*files, MANIFEST, *([] if signer is None else [NOTE])]
+        files[CRATE] = run_crate(repository, report, crate_names)
         files[MANIFEST] = _manifest(files, report, missing)
         if signer is not None:
             files[NOTE] = sign(signed_text(files[MANIFEST]), signer).encode()
