@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pyoxigraph import Quad
+from pyoxigraph import NamedNode, Quad
 
 from trails.errors import TrailsError
 from trails.model import iris
@@ -17,6 +17,7 @@ from trails.rdf import vocab
 from trails.rdf.session_records import decode_records
 from trails.rows import row_codec, text_index, turn_text
 from trails.rows.row_codec import COPY, FAR_PAST, ODD, PROMPT_LENGTH, REDACTED, Kind, Statement, TurnRow, micros, tie
+from trails.store.log.erasing import is_of_property
 
 
 def apply(
@@ -29,13 +30,18 @@ def apply(
 ) -> None:
     """Bring one change into the rows, within the caller's transaction: graphs dropped, then quads removed, then added.
 
+    `drop` names graphs, and properties of which the log no longer has the value: what the rows have of these is removed.
     `leaves` are the lines that the change added to the log.
     """
     writer = _Writer(connection)
-    for graph in drop:
-        writer.drop(graph)
+    lost: list[Quad] = []
+    for each in drop:
+        if " " in each:
+            lost += writer.quads_of_property(each)
+        else:
+            writer.drop(each)
     writer.note_lengths(leaves)
-    writer.put(remove=_by_graph(remove), add=_by_graph(add))
+    writer.put(remove=_by_graph([*remove, *lost]), add=_by_graph(add))
     writer.settle()
     if writer.has_new_turns:
         text_index.keep_up(connection)
@@ -187,6 +193,36 @@ class _Writer:
                 and iris.is_session(fields[1])
             ):
                 self._lengths[fields[1]] = int(fields[2]) if fields[0] == "turns" else 0
+
+    def quads_of_property(self, dropped: str) -> list[Quad]:
+        """Return what the rows say of a property that a record drops (`trails.store.log.erasing`)."""
+        graph, subject, _ = dropped.split(" ")
+        if iris.is_session(graph):
+            quads = self._quads_of_turn(graph, subject)
+        elif graph == _CATALOG and iris.is_session(subject):
+            quads = self._quads_of_session(subject)
+        elif graph == _CATALOG:
+            names = self._db.execute("SELECT name FROM tags").fetchall()
+            quads = [
+                Quad(NamedNode(iris.tag(name)), vocab.TYPE, kind, vocab.CATALOG) for (name,) in names for kind in _NAMES
+            ]
+        else:
+            return []
+        return [quad for quad in quads if is_of_property(dropped, quad)]
+
+    def _quads_of_turn(self, graph: str, subject: str) -> list[Quad]:
+        turn = "/".join(subject.split("/")[:2])
+        _, row = self._find(self._session(graph), turn)
+        statements = () if row is None else row_codec.row_statements(row)
+        return [
+            Quad(NamedNode(f"{turn}/{part}" if part else turn), NamedNode(predicate), term, NamedNode(graph))
+            for part, predicate, term in statements
+        ]
+
+    def _quads_of_session(self, iri: str) -> list[Quad]:
+        row = self._db.execute("SELECT catalog FROM sessions WHERE id = ?", (iris.session_id(iri),)).fetchone()
+        statements = row_codec.decode_statements(row[0] if row else None)
+        return [Quad(NamedNode(iri), NamedNode(predicate), term, vocab.CATALOG) for _, predicate, term in statements]
 
     # --- turns
 
@@ -410,6 +446,7 @@ IS_BARE: Final = (
 )
 """Whether nothing is said of a session any more."""
 _CATALOG: Final = ""
+_NAMES: Final = (vocab.TAG, vocab.REF)
 """Stands for the default graph, which is the catalog."""
 _DIGITS: Final = 16
 _ASKED: Final = (

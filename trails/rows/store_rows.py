@@ -243,11 +243,14 @@ class StoreRows:
         self.erase()
 
     def erase(self) -> None:
-        """Leave nothing of what was removed from the rows."""
+        """Leave nothing of what was removed from the rows, nor in the file that has them."""
         if self._home is None or self._home.is_read_only:
             return
         with self._home.reading() as connection:
             number = rows_number(connection)
+        if 0 <= number < self._home.head().number:
+            self._catch_up(self._home)
+        with self._home.reading() as connection:
             is_whole = number < 0 or row_schema.has_all_tables(connection)
             is_clean = number < 0 or not is_whole or not text_index.is_dirty(connection)
         if not is_whole:
@@ -255,6 +258,7 @@ class StoreRows:
         elif not is_clean:
             with self._home.deriving() as connection:
                 text_index.erase(connection)
+        self._home.checkpoint()
 
     def rebuild(self) -> None:
         """Make all rows anew from the log."""

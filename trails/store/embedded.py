@@ -466,10 +466,12 @@ class EmbeddedStore(EngineReader):
     def follow(self, take_out: Callable[[], None]) -> None:
         """Have a method called after others have removed text from the store, before whoever brought that in here goes on.
 
-        It is to remove it from what is derived from the store. The owner of the method is not kept alive.
+        It is to remove it from what is derived from the store. The owner of the method is not kept alive. It is called now if
+        the opening brought that in: another process fills what is derived from the log of a folder, and none what is here.
         """
         self._follower = weakref.WeakMethod(take_out)
-        self._taken_out = self._commits.erased_with
+        self._taken_out = 0 if self._commits.is_remote else self._commits.erased_with
+        self._take_out()
 
     def _take_out(self) -> None:
         number = self._commits.erased_with

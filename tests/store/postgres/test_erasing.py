@@ -325,3 +325,27 @@ def _random_change(random: Random, there: set[Quad]) -> Change:
     return Change(
         add=add, remove=[each for each in remove if each.graph_name not in drop and each not in add], drop=drop
     )
+
+
+@pytest.mark.parametrize("vacuums", [False, True])
+@pytest.mark.parametrize("erase", [redact, redact_matching, delete])
+def test_a_copy_that_was_closed_when_a_text_was_erased_elsewhere_loses_it_as_it_is_opened(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, erase: Callable[[trails.Repository], None], vacuums: bool
+) -> None:
+    with trails.open(url, create=True) as here:
+        session = talk(here, "Hello", _SAID, "Thanks")
+        session.set_label("4711 and a label")
+        talk(here, "Another", name="other")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        with trails.open(url) as there:
+            assert [found.session_id for found in there.search("4711")] == ["chat"]
+            assert len(there.list()) == 2
+        erase(here)
+        if vacuums:
+            here.maintenance.vacuum()
+        with trails.open(url) as there:
+            files = [each for each in (tmp_path / "elsewhere").rglob("*") if each.is_file()]
+            assert [each for each in files if b"secret is 4711" in each.read_bytes()] == []
+            assert list(there.search("4711")) == []
+            assert ("chat" in there) == (erase is not delete)
+            assert there.verify().findings == ()

@@ -227,3 +227,11 @@ def test_an_interrupt_while_the_server_is_asked_is_raised_and_the_store_goes_on(
             session.persist()
         assert store.sync()
         assert [turn.content for turn in store.load("plan")] == [*_SAID, "Thanks"]
+
+
+@pytest.mark.parametrize("column", ["erased", "due"])
+def test_a_vacuum_that_is_said_to_have_been_later_than_the_last_commit_is_a_finding(told: str, column: str) -> None:
+    with trails.open(told) as store:
+        assert store.verify().ok
+        as_owner(told, "UPDATE trails_stores SET COLUMN = 1000 WHERE id = (mine)".replace("COLUMN", column))
+        assert ["that was altered" in finding.message for finding in store.verify().findings] == [True]

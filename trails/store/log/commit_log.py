@@ -395,6 +395,12 @@ class Log:
                 f"the log of {self.location} says that it ends with record {head.number}, and its last record is {reached}: "
                 "one of the two was altered. Restore a backup"
             )
+        if max(head.erased, head.due) > reached:
+            return (
+                f"the log of {self.location} says that it was vacuumed, or that erasures are to be ended, up to record "
+                f"{max(head.erased, head.due)}, and it has {reached}: that was altered, so that no vacuum names files that "
+                "still hold erased text. Restore a backup"
+            )
         wrong = rewritings.trouble()
         return lost if wrong is None else f"in the log of {self.location}, record {wrong}"
 
