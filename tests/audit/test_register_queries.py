@@ -58,6 +58,16 @@ KEPT: list[Answer] = [
         ("html", "plan", 1, False, UNKNOWN, "the court"),
         ("html", "plan", 1, False, UNKNOWN, "the press"),
     ]),
+    ("backups", {}, "place by size destroyed_by outcome", [
+        ("tape 1", ANN, None, EVE, "shredded"),
+        ("tape 2", UNKNOWN, 5, None, None),
+        ("tape 3", UNKNOWN, None, None, None),
+    ]),
+    # tape 1 was destroyed, tape 3 was made after all of it; of the rest only the first turn was there before tape 2
+    ("backups-holding-erased", {}, "place what session turn erased_by", [
+        ("tape 2", "turn", "rest", "rest#0", EVE),
+        ("tape 2", "session", "gone", None, UNKNOWN),
+    ]),
     ("exports", {"session": "own"}, "format session recipient", [
         ("prov-json", "own", None),
         ("html", "own", "the court"),
@@ -93,7 +103,16 @@ def kept(store: Repository) -> None:
     own = plan.fork(at=1, id="own", principal="ben")
     own.append("user", "Alone")
     own.persist()
-    store.create(id="rest", principal="ben", agent="clerk").persist()
+    rest = store.create(id="rest", principal="ben", agent="clerk")
+    rest.append("user", "My number is 5")
+    rest.persist()
+    first = store.registers.add_backup("tape 1", "ab" * 32, by="ann")
+    store.registers.add_backup("tape 2", "cd" * 32, size=5)
+    rest.append("user", "And 6")
+    rest.persist()
+    store.redact("rest", 0, by="eve")
+    store.redact("rest", 1, by="eve")
+    store.registers.destroyed_backup(first, "shredded", by="eve")
     store.registers.set_purpose("Selling trips", "a", agent="planner", by="eve")
     store.registers.set_purpose("Booking trips", "contract", agent="planner", by="eve")
     own.set_purpose("Anything", "e", by="ann")
@@ -106,6 +125,7 @@ def kept(store: Repository) -> None:
     store.workspace.record_reads = False
     export_session(store, "plan", "html", io.BytesIO(), forks=True, recipients=["the press", "the court"])
     store.delete("gone")
+    store.registers.add_backup("tape 3", "ef" * 32)
 
 
 STORES = {kept: KEPT, unsaid: UNSAID}

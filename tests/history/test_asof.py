@@ -655,8 +655,8 @@ def test_a_reader_beside_the_owner_looks_back_too(place: Path) -> None:
 def test_what_was_is_what_a_backup_of_then_holds(place: Path, tmp_path: Path) -> None:
     with trails.open(place, create=True, durability="process") as store:
         walk(store, 8, 12)
-        store.maintenance.backup(tmp_path / "backup")
         then = mark_of(store)
+        store.maintenance.backup(tmp_path / "backup")
         with trails.open(tmp_path / "backup") as copy:
             copied, listed = said(copy), [record.model_dump() for record in copy.list()]
         plan = store.create(id="plan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trails.audit import audit
 from trails.audit.evidence_pack import make_pack
 from trails.exchange.file_import import export_session
 from trails.rdf import vocab
+from trails.session.store_restore import restore_store
 
 THEN = datetime(2026, 8, 3, 9, tzinfo=UTC)
 
@@ -216,3 +218,84 @@ def test_recipients_are_refused_where_nothing_can_be_recorded(tmp_path: Path) ->
         assert out.getvalue() == b""
         with pytest.raises(InvalidInput, match="several recipients"):
             export_session(view, "plan", "nquads", out, recipients="the court")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Repository]:
+    """A store on disk with a session of one turn, of which there is a backup, and what came since."""
+    with trails.open(tmp_path / "s", create=True, actor="eve") as store:
+        made = store.create(id="plan")
+        made.append("user", "My number is 5")
+        made.persist()
+        store.maintenance.backup(tmp_path / "nightly")
+        made.append("user", "And 6")
+        made.persist()
+        yield store
+
+
+def test_a_backup_is_on_record_by_its_digest_and_how_far_its_log_goes(kept: Repository, tmp_path: Path) -> None:
+    (state,) = kept.registers.backups()
+    data = (tmp_path / "nightly" / "trails.db").read_bytes()
+    assert (state.backup.sha256, state.backup.size) == (hashlib.sha256(data).hexdigest(), len(data))
+    lines = kept.store.log.lines()
+    assert state.backup.log_size == 2  # that the session was made, and its turn
+    assert state.backup.log_head == lines[1][-16:]
+    assert (state.backup.place, state.backup.by) == (str(tmp_path / "nightly"), "eve")
+    assert (state.erasures, state.destroyed) == ((), None)
+
+
+def test_a_backup_holds_what_was_there_and_was_erased_since(kept: Repository, tmp_path: Path) -> None:
+    kept.redact("plan", 1)
+    assert kept.registers.backups(holding_erased=True) == []  # it came after the backup
+    kept.redact("plan", 0)
+    (state,) = kept.registers.backups(holding_erased=True)
+    assert [each.rpartition("/")[2] for each in state.erasures] == ["deletion"]
+    assert state.erasures[0].startswith("urn:trails:session:plan/0-")
+    kept.delete("plan")
+    (state,) = kept.registers.backups(holding_erased=True)
+    assert state.erasures[1:] == ("urn:trails:session:plan/deletion",)
+    kept.registers.destroyed_backup("nightly", "shredded")
+    assert kept.registers.backups(holding_erased=True) == []
+    assert kept.verify().ok
+
+
+def test_a_backup_that_holds_erased_text_is_not_restored_by_mistake(kept: Repository, tmp_path: Path) -> None:
+    assert restore_store(tmp_path / "nightly", tmp_path / "early", original=tmp_path / "s").ok
+    kept.redact("plan", 0)
+    with pytest.raises(InvalidInput, match="by 1 deletions or redactions"):
+        restore_store(tmp_path / "nightly", tmp_path / "late")
+    (tmp_path / "nightly" / "ERASED-SINCE.txt").unlink()
+    with pytest.raises(InvalidInput, match="by 1 deletions or redactions"):
+        restore_store(tmp_path / "nightly", tmp_path / "late", original=tmp_path / "s")
+    assert not (tmp_path / "late").exists()
+    assert restore_store(tmp_path / "nightly", tmp_path / "late", original=tmp_path / "s", with_erased=True).ok
+
+
+def test_the_notice_beside_a_backup_has_none_of_the_text(kept: Repository, tmp_path: Path) -> None:
+    kept.redact_matching("My number is 5")
+    notice = (tmp_path / "nightly" / "ERASED-SINCE.txt").read_text("utf-8")
+    assert "number" not in notice
+    assert notice.count("\n") == 1
+
+
+def test_a_backup_that_is_away_hinders_no_erasure(kept: Repository, tmp_path: Path) -> None:
+    (tmp_path / "nightly").rename(tmp_path / "elsewhere")
+    kept.redact("plan", 0)
+    assert len(kept.registers.backups(holding_erased=True)) == 1
+
+
+def test_what_was_missed_when_a_process_died_is_noted_with_the_next_erasure(
+    kept: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("trails.history.backup_records.note_held", lambda *_: None)
+        kept.redact("plan", 0)
+    assert kept.registers.backups(holding_erased=True) == []
+    kept.redact("plan", 1)
+    (state,) = kept.registers.backups(holding_erased=True)
+    assert [each.split("/")[1][:2] for each in state.erasures] == ["0-"]
+
+
+def test_what_is_no_digest_of_a_backup_is_refused(plan: Repository) -> None:
+    with pytest.raises(InvalidInput, match="64 hex digits"):
+        plan.registers.add_backup("tape 1", "abc")

@@ -374,6 +374,12 @@ OPERATIONS: dict[str, Operation] = {
     "Registers.purpose": Reads(lambda w: w.store.registers.purpose("plan")),
     "Registers.purposes": Reads(lambda w: w.store.registers.purposes()),
     "Registers.exports": Reads(lambda w: w.store.registers.exports()),
+    "Registers.backups": Reads(lambda w: w.store.registers.backups()),
+    "Registers.add_backup": Changes(lambda w: w.store.registers.add_backup("tape 1", "ab" * 32)),
+    "Registers.destroyed_backup": Changes(
+        lambda w: w.store.registers.destroyed_backup(w.store.registers.backups()[0].backup),
+        lambda w: w.store.registers.add_backup("tape 1", "ab" * 32),
+    ),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

@@ -84,7 +84,9 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         },
         "register": {
             "": "What was made of a store and went out of it.",
-            **_places("exports=registers.list_exports"),
+            **_places("""
+                exports=registers.list_exports backups=registers.list_backups destroyed=registers.destroyed_backup
+            """),
         },
         "incident": {
             "": "Incidents that an authority is to be told of, and their deadlines.",

@@ -20,7 +20,7 @@ from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
-from trails.history import turn_builder
+from trails.history import backup_records, turn_builder
 from trails.history.reader import Reader
 from trails.history.removal import deletion
 from trails.model import iris, validation
@@ -164,6 +164,8 @@ class Workspace(Handle):
             self.rows.erasing(),
         ):
             yield
+        if not self.read_only:
+            backup_records.note_held(self.store, Deed(self.keeper(), datetime.now(UTC)))
 
     @contextmanager
     def rewriting(self) -> Iterator[None]:

@@ -20,6 +20,8 @@ from trails.rdf import vocab as v
 from trails.rdf.activity_records import author_type
 from trails.rdf.codec import IRI, SESSION, TEXTS, Codec, Kept, Node, Table
 
+_TOKEN: Final = Codec(lambda token: NamedNode(iris.register_entry(token)), iris.register_token)
+_IRIS: Final = Codec(NamedNode, order=str)
 _SESSIONS: Final = Codec(SESSION.write, SESSION.read, order=str)
 INCIDENT_DAYS: Final[Mapping[str, int]] = {
     "serious": 15,
@@ -83,11 +85,9 @@ class Incident(RegisterEntry):
 
 
 class Closing(RegisterEntry):
-    """That an entry is over: an incident was reported, or was none."""
+    """That an entry is over: an incident was reported, or was none; a backup was destroyed."""
 
-    closes: Annotated[
-        str, Kept(v.CLOSES, Codec(lambda token: NamedNode(iris.register_entry(token)), iris.register_token))
-    ]
+    closes: Annotated[str, Kept(v.CLOSES, _TOKEN)]
     """The token of the entry."""
     reason: Annotated[str | None, Kept(v.REASON)] = None
     """What became of it."""
@@ -124,6 +124,30 @@ class Export(RegisterEntry):
     """For whom it was made, where that was said."""
 
 
+class Backup(RegisterEntry):
+    """That a backup of the store was made. That it was destroyed is a `Closing`."""
+
+    place: Annotated[str, Kept(v.BACKUP_PLACE)]
+    """Where it was written to, or what it is called."""
+    sha256: Annotated[str, Kept(v.SHA256)]
+    """The digest of its file."""
+    size: Annotated[int | None, Kept(v.FILE_SIZE)] = None
+    """Bytes of the file."""
+    log_size: Annotated[int, Kept(v.AT_LOG_SIZE)]
+    """How many lines the log has in it."""
+    log_head: Annotated[str, Kept(v.AT_LOG_HEAD)]
+    """The link of the last of them: 16 hex digits."""
+
+
+class HeldErasure(RegisterEntry):
+    """That a backup holds what was erased in the store after it was made."""
+
+    held_by: Annotated[str, Kept(v.HELD_BY, _TOKEN)]
+    """The token of the backup."""
+    erasures: Annotated[tuple[str, ...], Kept(v.ERASURE, _IRIS)]
+    """The IRIs of the deletions and redactions."""
+
+
 def incident_deadline(kind: str, aware: datetime) -> datetime:
     """Return by when an incident is to be reported: whole days of 24 hours after somebody became aware of it.
 
@@ -139,6 +163,8 @@ _CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
     v.CLOSING: Closing,
     v.PROCESSING_PURPOSE: ProcessingPurpose,
     v.EXPORT: Export,
+    v.BACKUP: Backup,
+    v.HELD_ERASURE: HeldErasure,
 }
 _TABLES: Final = {kept: Table.of(kept, each, v.ACTIVITY) for each, kept in _CLASSES.items()}
 REGISTER_TYPES: Final = frozenset(_CLASSES)

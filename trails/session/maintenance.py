@@ -13,14 +13,17 @@ from typing import Any, Literal
 from trails.display.progress import Progress, moving
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
-from trails.history import migrations, transaction
+from trails.history import backup_records, migrations, transaction
 from trails.history.lookup import names
 from trails.history.pending_session import Worktree
+from trails.history.records import registers
 from trails.history.removal import deletion, detach
 from trails.history.workspace import Facet, Workspace
+from trails.integrity import digests
 from trails.model import validation
 from trails.model.values import SessionRecord
 from trails.rdf.activity_records import Deed
+from trails.rdf.register_records import Backup
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore, is_read_only
@@ -107,9 +110,25 @@ class Maintenance(Facet, public=True):
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.
 
         A backup is a store: `trails.session.store_restore.restore_store` copies it back, and it can be opened where it stands.
+        The store's register of backups then has it, with its digest and how far its log goes (`store.registers.backups`).
         Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
         """
-        embedded_store(self._workspace.store, "back up").backup(as_path(destination, "the place of a backup"))
+        place = as_path(destination, "the place of a backup").absolute()
+        embedded_store(self._workspace.store, "back up").backup(place)
+        sha256, size, log_size, log_head = backup_records.describe_backup(place)
+        deed = self._workspace.deed(None)
+        made = Backup(
+            token=registers.new_token(),
+            by_iri=deed.by_iri,
+            time=deed.time,
+            leaf_salt=digests.new_salt(),
+            place=str(place),
+            sha256=sha256,
+            size=size,
+            log_size=log_size,
+            log_head=log_head,
+        )
+        registers.keep_entries(self._workspace.store, self._workspace.reader, [made])
 
     def dump(
         self, file: str | os.PathLike[str], *, replace: bool = False, progress: Progress | bool | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,8 +17,10 @@ from trails.model.values import Value
 from trails.rdf.register_records import (
     INCIDENT_DAYS,
     LEGAL_BASES,
+    Backup,
     Closing,
     Export,
+    HeldErasure,
     Incident,
     ProcessingPurpose,
     RegisterEntry,
@@ -40,6 +44,21 @@ class IncidentState(Value):
         """Return it as plain values, ready for JSON."""
         closing = None if self.closing is None else self.closing.to_dict()
         return self.incident.to_dict() | {"past_due": self.is_past_due(), "closed": closing}
+
+
+class BackupState(Value):
+    """A backup as the register has it."""
+
+    backup: Backup
+    destroyed: Closing | None = None
+    """None while nobody said that it was destroyed."""
+    erasures: tuple[str, ...] = ()
+    """The IRIs of the deletions and redactions of what it holds."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain values, ready for JSON."""
+        gone = None if self.destroyed is None else self.destroyed.to_dict()
+        return self.backup.to_dict() | {"destroyed": gone, "erasures": list(self.erasures)}
 
 
 class Registers(Facet, public=True):
@@ -193,6 +212,58 @@ class Registers(Facet, public=True):
         wanted = None if session is None else names.find_record(self._workspace, session).id
         every = registers.read_entries(self._workspace.store, Export)
         return [each for each in every if wanted is None or wanted in each.used]
+
+    # --- backups
+
+    def backups(self, *, holding_erased: bool = False) -> list[BackupState]:
+        """Return the backups of the register, oldest first, with what each of them holds that was erased since.
+
+        `store.maintenance.backup` puts a backup there, and `add_backup` one that was made otherwise. With `holding_erased`,
+        only those are returned that hold something, and that nobody said were destroyed.
+        """
+        store = self._workspace.store
+        closings = {each.closes: each for each in registers.read_entries(store, Closing)}
+        held: dict[str, list[str]] = {}
+        for entry in registers.read_entries(store, HeldErasure):
+            held.setdefault(entry.held_by, []).extend(entry.erasures)
+        found = [
+            BackupState(backup=each, destroyed=closings.get(each.token), erasures=tuple(held.get(each.token, ())))
+            for each in registers.read_entries(store, Backup)
+        ]
+        return [each for each in found if not holding_erased or (each.erasures and each.destroyed is None)]
+
+    def add_backup(self, place: str, sha256: str, *, size: int | None = None, by: str | None = None) -> Backup:
+        """Put a backup into the register that was made just now by other means, as by pg_dump or a snapshot of the disk.
+
+        `place` is where it is, or what it is called; `sha256` its digest in 64 hex digits, `size` its bytes. It is taken to hold
+        all that the store has now.
+        """
+        if re.fullmatch("[0-9a-f]{64}", validation.text(sha256, "sha256")) is None:
+            raise InvalidInput(f"a SHA-256 has 64 hex digits, not {sha256!r:.80}")
+        reached = self._workspace.store.log.reached
+        made = Backup(
+            place=validation.text(place, "the place of a backup"),
+            sha256=sha256,
+            size=None if size is None else validation.index(size, "size"),
+            log_size=reached.lines,
+            log_head=reached.link,
+            **self._made(by),
+        )
+        self._keep(made)
+        return made
+
+    def destroyed_backup(self, backup: str | Backup, reason: str | None = None, *, by: str | None = None) -> Closing:
+        """Say that a backup was destroyed, and return that; it stays in the register. Trails deletes no file.
+
+        `backup` is its id, the beginning of it that no other has, or the name of its folder, as long as only one of those that
+        are there has it; `reason` says how, or why. Raises `InvalidInput` where there is no such backup, or that was said before.
+        """
+        token = backup.token if isinstance(backup, Backup) else validation.text(backup, "the backup's id")
+        there = [each.backup for each in self.backups() if each.destroyed is None]
+        named = [each for each in there if token in (each.place, os.path.basename(each.place))]  # noqa: PTH119 - no path need be
+        token = named[0].token if len(named) == 1 else token
+        found = registers.find_entry(self._workspace.store, Backup, token, "backup")
+        return self._close(found, "backup", reason, by)
 
     # --- entries
 

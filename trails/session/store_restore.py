@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -9,19 +10,29 @@ from typing import Final
 from trails.display.progress import Progress, moving
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import as_path, in_words
-from trails.history import log_leaves
+from trails.history import backup_records, log_leaves
 from trails.model.values import Finding, VerifyReport
 from trails.session.repository import Repository
 from trails.store import dumping, folders, upgrade
-from trails.store.embedded import EmbeddedStore
+from trails.store.embedded import EmbeddedStore, ViewStore
 from trails.store.log import log_maintenance
 
 _SHOWN: Final = 3
 """How many findings an error names."""
 
 
-def restore_store(backup: str | os.PathLike[str], destination: str | os.PathLike[str]) -> VerifyReport:
+def restore_store(
+    backup: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    original: str | os.PathLike[str] | None = None,
+    with_erased: bool = False,
+) -> VerifyReport:
     """Copy a backup to a new store and return what `verify` says of it; the backup is only read.
+
+    A backup that holds what was deleted or redacted since raises `InvalidInput` that says so; `with_erased` brings that back
+    all the same. It is known by the notice that the erasing store left in the backup's folder, and by the log of `original`,
+    the store that the backup is of, where that is there still. Without either nothing is known, and nothing is said.
 
     A backup of an older format is copied as it is, and the report says that it needs `trails store upgrade`. One in which
     `verify` finds something is restored all the same: it may be the only one there is.
@@ -30,8 +41,25 @@ def restore_store(backup: str | os.PathLike[str], destination: str | os.PathLike
     cannot be opened; nothing is left at `destination` then.
     """
     source, place = as_path(backup, "the backup"), as_path(destination, "the place of the store")
+    if not with_erased:
+        _refuse_erased(source, None if original is None else as_path(original, "the store that the backup is of"))
     with in_words(place, "written"):
         return _restore(source, place)
+
+
+def _refuse_erased(backup: Path, original: Path | None) -> None:
+    """Raise `InvalidInput` where it is known that a backup holds what was erased since."""
+    if original is None:
+        found = backup_records.erased_since_backup(backup, None)
+    else:
+        with contextlib.closing(ViewStore(original)) as store:
+            found = backup_records.erased_since_backup(backup, store)
+    if found:
+        shown = ", ".join(found[:_SHOWN]) + (" and more" if len(found) > _SHOWN else "")
+        raise InvalidInput(
+            f"{backup} holds what was erased after it was made, by {len(found)} deletions or redactions ({shown}); restoring it "
+            "brings that back. Restore another backup, or give with_erased=True (--with-erased) and erase it again"
+        )
 
 
 def _restore(backup: Path, destination: Path) -> VerifyReport:

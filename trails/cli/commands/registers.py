@@ -13,7 +13,7 @@ from trails.rdf.register_records import INCIDENT_DAYS
 
 if TYPE_CHECKING:
     from trails.rdf.register_records import Export, ProcessingPurpose
-    from trails.session.registers import IncidentState
+    from trails.session.registers import BackupState, IncidentState
 
 
 _session_option = cli.option("--session SESSION", "Of this session.")
@@ -73,6 +73,38 @@ def _export_row(each: Export) -> tuple[str, ...]:
     of, recipients = (", ".join(map(clean, names)) for names in (each.used or ("(all)",), each.recipients))
     digest = "" if each.sha256 is None else each.sha256[:16]
     return cli.view.moment(each.time), clean(each.by), each.form, of, digest, recipients
+
+
+@cli.command("backups", pager=True, as_of=True, limit=True)
+@cli.option("--holding-erased", "Only those that hold what was erased since.")
+def list_backups(*, holding_erased: bool) -> None:
+    """List backups: when and where each was made, and what it still holds.
+
+    A backup holds what was deleted or redacted after it was made, until it is destroyed.
+    """
+    with cli.open_store(reading=True) as store:
+        every = store.registers.backups(holding_erased=holding_erased)
+    draw = cli.table("backup,made (UTC),by,place,sha256,holds,state", _backup_row, fold=("place",))
+    cli.answer_list("backups", every, draw, "there are no such backups on record")
+
+
+def _backup_row(state: BackupState) -> tuple[str, ...]:
+    made, stands = state.backup, "there" if state.destroyed is None else "destroyed"
+    holds = f"{len(state.erasures)} erased" if state.erasures else ""
+    when = cli.view.moment(made.time)
+    return made.token, when, clean(made.by), one_line(made.place), made.sha256[:16], holds, stands
+
+
+@cli.command("destroyed", reason=True, by=True)
+@click.argument("backup", metavar="ID")
+def destroyed_backup(*, backup: str, reason: str | None) -> None:
+    """Say that a backup was destroyed; Trails deletes no file.
+
+    ID is the backup's, the beginning of it, or the name of its folder. The backup stays on record.
+    """
+    with cli.open_store() as store:
+        closing = store.registers.destroyed_backup(backup, reason)
+    cli.answer({"closing": closing}, None, said=f"the backup {closing.closes} counts as destroyed")
 
 
 @cli.command("add", reason=True, by=True)

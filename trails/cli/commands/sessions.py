@@ -230,6 +230,8 @@ def prune(
         if not dry_run and not yes and (doomed := len(store.prune(dry_run=True, **limits).sessions)):
             cli.confirm(f"Delete {count(doomed, 'session')}?", "pruning", "nothing was deleted")
         report = store.prune(dry_run=dry_run, **limits)
+        if not dry_run:
+            _note_backups(store)
     cli.answer(report, map(one_line, report.sessions))
     done = "would be deleted" if dry_run else "deleted"
     cli.note(f"{count(len(report.sessions), 'session')} {done}, with {report.text_bytes:,} bytes of text")
@@ -303,6 +305,15 @@ def redact(*, session: str | None, index: int | None, matching: str | None, dry_
     _redact_turn(session, index, **how)
 
 
+def _note_backups(store: trails.Repository) -> None:
+    """Say which backups hold what was erased."""
+    for state in store.registers.backups(holding_erased=True):
+        cli.note(
+            f"the backup {state.backup.token} at {one_line(state.backup.place)} still holds what was erased; destroy it, and "
+            f"say so: `trails register destroyed {state.backup.token}`"
+        )
+
+
 def _redact_turn(session: str, index: int, *, reason: str | None, yes: bool) -> None:
     with cli.open_store() as store:
         session_id = store.resolve(session, exact=True)
@@ -310,6 +321,7 @@ def _redact_turn(session: str, index: int, *, reason: str | None, yes: bool) -> 
         if not yes:
             cli.confirm(question, "redacting", "nothing was redacted")
         report = store.redact(session_id, index, reason=reason)
+        _note_backups(store)
     cli.answer(report, [f"{one_line(each)} {at}" for each, at in report.turns])
     if not report.turns:
         cli.note("it was redacted before; nothing was changed")
@@ -324,6 +336,8 @@ def _redact_text(text: str, *, dry_run: bool, reason: str | None, yes: bool) -> 
             question = f"The text stands in {count(places, 'place')} (--dry-run lists them). Remove it for good?"
             cli.confirm(question, "redacting", "nothing was redacted")
         report = store.redact_matching(text, dry_run=dry_run, reason=reason)
+        if not dry_run:
+            _note_backups(store)
     lines = [
         f"{one_line(each.session_id or '-')} {each.kind}" + ("" if each.index is None else f" {each.index}")
         for each in report.places

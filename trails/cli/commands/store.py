@@ -329,15 +329,26 @@ def backup(folder: Path) -> None:
 
 @cli.command("restore")
 @click.argument("backup_folder", metavar="BACKUP", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def restore_backup(backup_folder: Path) -> None:
+@cli.option(
+    "--original STORE",
+    "The store that the backup is of: what it erased since is known.",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@cli.option("--with-erased", "Also where that brings back what was erased since.")
+def restore_backup(backup_folder: Path, original: Path | None, with_erased: bool) -> None:
     """Make a new store from a backup, and verify it.
 
     The store that --store or TRAILS_STORE names must not be there yet. The exit code is 1 where something was found.
+
+    A backup that holds what was deleted or redacted since is refused without --with-erased, where that is known: by the notice
+    that the erasing store left beside the backup, or by the log of the store that --original names.
     """
     from trails.session import store_restore
 
     with cli.view.working("restoring"):
-        report = store_restore.restore_store(backup_folder, cli.store_folder())
+        report = store_restore.restore_store(
+            backup_folder, cli.store_folder(), original=original, with_erased=with_erased
+        )
     answer_report(report)
 
 

@@ -36,7 +36,7 @@ def new_token() -> str:
 
 def keep_entries(
     store: QuadStore,
-    reader: Wording,
+    reader: Wording | None,
     entries: Sequence[RegisterEntry],
     sessions: Iterable[str] = (),
     refusal: str = "",

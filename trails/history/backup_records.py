@@ -1,0 +1,135 @@
+"""Say which backups hold text that was taken out of a store since, by its register of backups and its log.
+
+A backup holds what the log tells of up to where it reached then. Where a later line says that some of that was deleted or
+redacted, the backup holds it still: the register says so, until the backup is marked as destroyed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from trails.history import log_leaves
+from trails.history.records import registers
+from trails.integrity import digests
+from trails.integrity.leaves import Leaf, link_leaf, parse_leaf
+from trails.model import iris
+from trails.rdf import vocab
+from trails.rdf.activity_records import Deed
+from trails.rdf.register_records import Backup, Closing, HeldErasure
+from trails.store.contract import QuadStore
+from trails.store.leaflog import LeafLog
+from trails.store.log import sqlite
+from trails.store.log.sqlite import SqliteHome
+
+NOTICE: Final = "ERASED-SINCE.txt"
+"""The file in a backup's folder that says what the store has erased since: without any of its content."""
+_CHUNK: Final = 1 << 20
+
+
+def describe_backup(folder: Path) -> tuple[str, int, int, str]:
+    """Return the SHA-256 and the size of a backup's file, how many lines its log has, and the link of the last."""
+    made, size = hashlib.sha256(), 0
+    with (folder / sqlite.NAME).open("rb") as file:
+        while piece := file.read(_CHUNK):
+            made.update(piece)
+            size += len(piece)
+    with contextlib.closing(SqliteHome(folder / sqlite.NAME, is_read_only=True)) as home:
+        reached = LeafLog(home, home.head().number).reached
+    return made.hexdigest(), size, reached.lines, reached.link
+
+
+def open_backups(store: QuadStore) -> list[Backup]:
+    """Return the backups of the register that nobody said were destroyed, oldest first."""
+    if not store.quads((None, vocab.TYPE, vocab.BACKUP, vocab.CATALOG)):
+        return []
+    closed = {each.closes for each in registers.read_entries(store, Closing)}
+    return [each for each in registers.read_entries(store, Backup) if each.token not in closed]
+
+
+def erased_since(store: QuadStore, lines: Sequence[str], size: int) -> list[str]:
+    """Return the deletions and redactions that took out something that the first `size` lines of a log tell of, by IRI.
+
+    Of what is said of a session beside its turns the log does not tell when it came: it counts if the session was there.
+    """
+    lengths: dict[str, int] = {}
+    subjects: set[str] = set()
+    for line in lines[:size]:
+        leaf, _ = parse_leaf(line)
+        subjects.add(leaf.session_iri)
+        if leaf.kind == "turns":
+            lengths[leaf.session_iri] = max(leaf.count, lengths.get(leaf.session_iri, 0))
+    acts = {leaf: quads[0].subject for leaf, quads in log_leaves.redaction_leaves(store) if quads}
+    found: dict[str, None] = {}
+    for line in lines[size:]:
+        leaf, _ = parse_leaf(line)
+        found |= dict.fromkeys(_erasures(leaf, acts, subjects, lengths))
+    return list(found)
+
+
+def _erasures(leaf: Leaf, acts: Mapping[Leaf, object], subjects: set[str], lengths: dict[str, int]) -> Iterator[str]:
+    if leaf.kind == "delete" and leaf.session_iri in subjects:
+        yield iris.deletion(leaf.session_iri)
+    elif leaf.kind == "discard" and iris.removed_document(leaf.session_iri) in subjects:
+        yield leaf.session_iri
+    elif leaf.kind == "redact" and leaf in acts:
+        of_turn = iris.is_session(leaf.session_iri)
+        home = leaf.session_iri if of_turn else iris.session(iris.session_id(leaf.session_iri))
+        if home in subjects and (not of_turn or leaf.count < lengths.get(home, 0)):
+            yield str(getattr(acts[leaf], "value", ""))
+
+
+def note_held(store: QuadStore, deed: Deed) -> None:
+    """Put into the register which backups hold what was erased since they were made, where that is not there yet.
+
+    A backup that stands where it was made gets a notice beside it, which `restore` reads.
+    """
+    backups = open_backups(store)
+    if not backups:
+        return
+    known = {(each.held_by, act) for each in registers.read_entries(store, HeldErasure) for act in each.erasures}
+    lines = store.log.lines()
+    made: list[HeldErasure] = []
+    for backup in backups:
+        new = [act for act in erased_since(store, lines, backup.log_size) if (backup.token, act) not in known]
+        if new:
+            made.append(
+                HeldErasure(
+                    token=registers.new_token(),
+                    by_iri=deed.by_iri,
+                    time=deed.time,
+                    leaf_salt=digests.new_salt(),
+                    held_by=backup.token,
+                    erasures=tuple(sorted(new)),
+                )
+            )
+    if made:
+        registers.keep_entries(store, None, made)
+    places = {each.token: each for each in backups}
+    for entry in made:
+        _leave_notice(places[entry.held_by], entry)
+
+
+def _leave_notice(backup: Backup, entry: HeldErasure) -> None:
+    """Say in a backup's folder what was erased since; one that is elsewhere by now, or not writable, has none."""
+    folder = Path(backup.place)
+    with contextlib.suppress(OSError):
+        if (folder / sqlite.NAME).stat().st_size == backup.size:
+            with (folder / NOTICE).open("a", encoding="utf-8") as file:
+                file.writelines(f"{act}\n" for act in entry.erasures)
+
+
+def erased_since_backup(folder: Path, original: QuadStore | None) -> list[str]:
+    """Return what was erased since a backup was made: by its notice, and by the log of the store that it is of."""
+    found: dict[str, None] = {}
+    if (folder / NOTICE).is_file():
+        found |= dict.fromkeys((folder / NOTICE).read_text("utf-8").split())
+    if original is not None:
+        _, _, size, link = describe_backup(folder)
+        lines = original.log.lines()
+        if size <= len(lines) and (not size or link_leaf(lines[size - 1]) == link):
+            found |= dict.fromkeys(erased_since(original, lines, size))
+    return list(found)
