@@ -25,6 +25,7 @@ from trails.errors import MirrorFailed as MirrorFailed
 from trails.errors import NeedsWholeStore as NeedsWholeStore
 from trails.errors import NoSuchName as NoSuchName
 from trails.errors import NothingToSummarise as NothingToSummarise
+from trails.errors import OnHold as OnHold
 from trails.errors import ParentMissing as ParentMissing
 from trails.errors import PendingTurnsWarning as PendingTurnsWarning
 from trails.errors import QueryEnded as QueryEnded

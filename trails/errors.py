@@ -103,6 +103,17 @@ class HasChildren(TrailsError):
     """A session cannot be deleted while forks or spawned sessions depend on it, or tags name it."""
 
 
+class OnHold(TrailsError):
+    """Something that a legal hold covers cannot be taken out of the store. Nothing was changed."""
+
+    def __init__(self, message: str, *, session_id: str, hold: str) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+        """The session that the hold covers."""
+        self.hold = hold
+        """The id of the hold."""
+
+
 class NothingToSummarise(InvalidInput):
     """A compaction was asked for where all turns are to be kept as they are. Nothing was written."""
 

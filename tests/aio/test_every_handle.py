@@ -12,9 +12,11 @@ from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
 from trails.runtime.message_exchanges import Running
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree_node import Node
+from trails.session.holds import Holds
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.registers import Registers
+from trails.session.retention import Retention
 from trails.session.tags_notes import Notes, Tags
 
 TWINS: dict[type, type] = {
@@ -30,6 +32,8 @@ TWINS: dict[type, type] = {
     Tags: aio.AsyncTags,
     Notes: aio.AsyncNotes,
     Registers: aio.AsyncRegisters,
+    Holds: aio.AsyncHolds,
+    Retention: aio.AsyncRetention,
     Maintenance: aio.AsyncMaintenance,
     Proofs: aio.AsyncProofs,
     Playing: aio.AsyncPlaying,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,20 @@ def _registered(store: Repository) -> None:
     store.registers.destroyed_backup(tape, "shredded", by="dave")
     export_session(store, "recipes", "html", io.BytesIO(), recipients=["a friend"])
     store.registers.close_incident(incident, "reported", by="dave")
+    hold = store.holds.place("recipes", reason="Case 7", until=datetime.now(UTC) + timedelta(days=1), by="dave")
+    store.holds.lift(hold, "settled", by="dave")
+    lifted = [
+        store.holds.place(principal="nobody else", reason="Case 8"),
+        store.holds.place(label="no such label", reason="Case 9"),
+        store.holds.place(meta={"case": "10"}, reason="Case 10"),
+        store.holds.place(query="SELECT ?session { ?session a trails:Session }", reason="Case 11"),
+    ]
+    for each in lifted:
+        store.holds.lift(each)
+    store.retention.add(
+        keep_for=timedelta(days=90), principal="nobody else", kind="worker", meta={"case": "10"}, reason="policy"
+    )
+    store.retention.end(store.retention.add(query="SELECT ?session { ?session a trails:Session }", by="dave"))
 
 
 def _moved(store: Repository) -> None:

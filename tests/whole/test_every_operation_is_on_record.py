@@ -43,10 +43,12 @@ from trails.rdf import vocab
 from trails.replay.rerun import rerun, rerun_many
 from trails.runtime.routing.access_rules import View
 from trails.runtime.tree_node import Node
+from trails.session.holds import Holds
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.refs import Refs
 from trails.session.registers import Registers
+from trails.session.retention import Retention
 from trails.session.tags_notes import Notes, Tags
 
 CLASSES = (
@@ -56,6 +58,8 @@ CLASSES = (
     Tags,
     Notes,
     Registers,
+    Holds,
+    Retention,
     Proofs,
     Maintenance,
     Ledger,
@@ -75,6 +79,7 @@ WITNESS = "urn:trails:agent:witness"
 WHO = frozenset({vocab.ASSOCIATED_WITH, vocab.ATTRIBUTED_TO, vocab.FORKED_BY})
 DONE_TO = ("urn:trails:session:", "urn:trails:conversation:", "urn:trails:prov:", "urn:trails:register:")
 """What something may be done to: a session, or what belongs to one; a conversation, by its key; a PROV document; a register."""
+EVERY = "SELECT ?session { ?session a trails:Session }"
 PI = (
     b'{"type":"session","version":3,"id":"in","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}\n'
     b'{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-28T10:00:01.000Z","message":{"role":"user","content":"Hi"}}'
@@ -259,6 +264,12 @@ def other_export() -> bytes:
         return out.getvalue()
 
 
+def ready_for_retention(world: World) -> None:
+    """Let a rule stand by which sessions go that no tag names."""
+    world.store.tags.remove("v1")
+    world.store.retention.add(query=EVERY)
+
+
 OPERATIONS: dict[str, Operation] = {
     # --- Repository
     "Repository.session": Changes(lambda w: w.store.session("new"), by=None, why=FOR),
@@ -380,6 +391,19 @@ OPERATIONS: dict[str, Operation] = {
         lambda w: w.store.registers.destroyed_backup(w.store.registers.backups()[0].backup),
         lambda w: w.store.registers.add_backup("tape 1", "ab" * 32),
     ),
+    # --- holds and retention
+    "Holds.place": Changes(lambda w: w.store.holds.place("plan", reason="Case 7")),
+    "Holds.lift": Changes(
+        lambda w: w.store.holds.lift(w.store.holds.list()[0].hold),
+        lambda w: w.store.holds.place("plan", reason="Case 7"),
+    ),
+    "Holds.list": Reads(lambda w: w.store.holds.list("plan")),
+    "Retention.add": Changes(lambda w: w.store.retention.add(query=EVERY)),
+    "Retention.end": Changes(
+        lambda w: w.store.retention.end(w.store.retention.rules()[0].rule), lambda w: w.store.retention.add(query=EVERY)
+    ),
+    "Retention.rules": Reads(lambda w: w.store.retention.rules()),
+    "Retention.apply": Changes(lambda w: w.store.retention.apply(), ready_for_retention),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

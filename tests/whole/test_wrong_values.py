@@ -39,6 +39,8 @@ HANDLES: dict[str, Callable[[Repository], Any]] = {
     "Notes": lambda store: store.notes,
     "Refs": lambda store: store.refs,
     "Registers": lambda store: store.registers,
+    "Holds": lambda store: store.holds,
+    "Retention": lambda store: store.retention,
     "Checkout": lambda store: store.checkout("main", create=True),
     "Batch": lambda store: store.commit(),
     "Maintenance": lambda store: store.maintenance,

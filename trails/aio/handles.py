@@ -37,12 +37,14 @@ from trails.runtime.tree_node import Node
 from trails.session import model_context
 from trails.session.batch import Batch
 from trails.session.checkout import Checkout
+from trails.session.holds import Holds
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.recorded_calls import ToolAnswer, named_call
 from trails.session.refs import Refs
 from trails.session.registers import Registers
 from trails.session.repository import Repository
+from trails.session.retention import Retention
 from trails.session.session import Session, load_session
 from trails.session.streaming import Streaming
 from trails.session.tags_notes import Notes, Tags
@@ -162,6 +164,14 @@ class AsyncNotes(Twin, of=Notes):
 
 class AsyncRegisters(Twin, of=Registers):
     """The registers of a store: incidents, and what else those who answer for it write down."""
+
+
+class AsyncHolds(Twin, of=Holds):
+    """The legal holds of a store."""
+
+
+class AsyncRetention(Twin, of=Retention):
+    """The standing rules of retention of a store."""
 
 
 class AsyncMaintenance(Twin, of=Maintenance, apart="vacuum backup dump"):

@@ -78,8 +78,10 @@ from trails.rdf.ref_records import Ref
 from trails.rdf.register_records import Backup
 from trails.rdf.register_records import Closing
 from trails.rdf.register_records import Export
+from trails.rdf.register_records import Hold
 from trails.rdf.register_records import Incident
 from trails.rdf.register_records import ProcessingPurpose
+from trails.rdf.register_records import RetentionRule
 from trails.rdf.score_records import Score
 from trails.rdf.score_records import ScoreValue
 from trails.rdf.subagent_records import Cleanup
@@ -131,6 +133,8 @@ from trails.session.blame import Predicate
 from trails.session.checkout import Checkout
 from trails.session.cherry_pick import OutcomeSummary
 from trails.session.console import Console
+from trails.session.holds import Holds
+from trails.session.holds import _States
 from trails.session.maintenance import ChildPolicy
 from trails.session.maintenance import Maintenance
 from trails.session.model_context import IsOverflow
@@ -147,6 +151,9 @@ from trails.session.registers import IncidentState
 from trails.session.registers import Registers
 from trails.session.repository import Repository
 from trails.session.repository import _Triples
+from trails.session.retention import Retention
+from trails.session.retention import RuleRun
+from trails.session.retention import RuleState
 from trails.session.scoring import ScoreRef
 from trails.session.scoring import Scorer
 from trails.session.scoring import Scores
@@ -171,7 +178,7 @@ from typing import overload
 import os
 import pyoxigraph as ox
 
-__all__ = ["AsyncTags", "AsyncRefs", "AsyncNotes", "AsyncRegisters", "AsyncMaintenance", "AsyncProofs", "AsyncRows", "AsyncSession", "AsyncCheckout", "AsyncBatch", "AsyncRunning", "AsyncLedger", "AsyncView", "AsyncRouter", "AsyncRuns", "AsyncNode", "AsyncTree", "AsyncPlaying", "AsyncRepository", "AsyncStreaming", "Opening", "open", "rerun", "rerun_many"]
+__all__ = ["AsyncTags", "AsyncRefs", "AsyncNotes", "AsyncRegisters", "AsyncHolds", "AsyncRetention", "AsyncMaintenance", "AsyncProofs", "AsyncRows", "AsyncSession", "AsyncCheckout", "AsyncBatch", "AsyncRunning", "AsyncLedger", "AsyncView", "AsyncRouter", "AsyncRuns", "AsyncNode", "AsyncTree", "AsyncPlaying", "AsyncRepository", "AsyncStreaming", "Opening", "open", "rerun", "rerun_many"]
 
 _Sync = TypeVar("_Sync")
 _Result = TypeVar("_Result")
@@ -219,6 +226,15 @@ class AsyncRegisters(Twin[Registers]):
     async def backups(self, *, holding_erased: bool=...) -> builtins.list[BackupState]: ...
     async def add_backup(self, place: str, sha256: str, *, size: int | None=..., by: str | None=...) -> Backup: ...
     async def destroyed_backup(self, backup: str | Backup, reason: str | None=..., *, by: str | None=...) -> Closing: ...
+class AsyncHolds(Twin[Holds]):
+    async def place(self, *sessions: names.Name, reason: str, principal: str | None=..., label: str | None=..., meta: Mapping[str, Any] | None=..., query: str | None=..., until: datetime | None=..., by: str | None=...) -> Hold: ...
+    async def lift(self, hold: str | Hold, reason: str | None=..., *, by: str | None=...) -> Closing: ...
+    async def list(self, session: names.Name | None=..., *, in_force: bool | None=...) -> _States: ...
+class AsyncRetention(Twin[Retention]):
+    async def add(self, *, keep_for: timedelta | None=..., principal: str | None=..., kind: str | None=..., meta: Mapping[str, Any] | None=..., query: str | None=..., reason: str | None=..., by: str | None=...) -> RetentionRule: ...
+    async def end(self, rule: str | RetentionRule, reason: str | None=..., *, by: str | None=...) -> Closing: ...
+    async def rules(self, *, standing: bool | None=...) -> builtins.list[RuleState]: ...
+    async def apply(self, *, dry_run: bool=..., by: str | None=...) -> builtins.list[RuleRun]: ...
 class AsyncMaintenance(Twin[Maintenance]):
     async def vacuum(self) -> Vacuumed: ...
     async def backup(self, destination: str | os.PathLike[str]) -> None: ...
@@ -572,6 +588,10 @@ class AsyncRepository(Twin[Repository]):
     def notes(self) -> AsyncNotes: ...
     @property
     def registers(self) -> AsyncRegisters: ...
+    @property
+    def holds(self) -> AsyncHolds: ...
+    @property
+    def retention(self) -> AsyncRetention: ...
     async def score_all(self, sessions: Iterable[Name], scorer: Scorer, *, name: str | None=..., by: str | None=..., version: str | None=..., workers: int=..., again: bool=..., progress: Progress | bool | None=...) -> Scoring: ...
     async def agreement(self, name: str, left: str, right: str, *, left_version: str | None=..., right_version: str | None=..., sessions: Iterable[Name] | None=...) -> Agreement: ...
     async def subscribe(self, callback: Callback, *, kinds: Collection[str] | None=..., session: str | None=...) -> Subscription: ...

@@ -94,6 +94,14 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
                 add=registers.add_incident list=registers.list_incidents close=registers.close_incident
             """),
         },
+        "hold": {
+            "": "Legal holds: sessions that nothing takes away.",
+            **_places("place=holds.place_hold list=holds.list_holds lift=holds.lift_hold"),
+        },
+        "retention": {
+            "": "Standing rules: which sessions go, and when.",
+            **_places("add=holds.add_rule list=holds.list_rules end=holds.end_rule apply=holds.apply_rules"),
+        },
     },
     "Serve": {
         "token": {

@@ -31,6 +31,7 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, SessionExists, StoreFailed, TrailsError
+from trails.history import hold_guard
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import SessionRecord
@@ -128,6 +129,7 @@ class Proposal:
         """Return the commit as a store takes it, with leaves for the store as `look` shows it."""
         number, after = store.number, Preview(look, Found(self.add), self.remove)
         try:
+            hold_guard.check_commit(after, self.add, self.remove)
             made = [leaf for maker in self.makers for leaf in maker(after)]
         except Exception:
             self._refuse_unmet(store)  # of a store in which it may not be done, there may be no leaves

@@ -6,6 +6,7 @@ for. An entry says who made it and when, and never changes. What becomes of it l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
@@ -42,6 +43,8 @@ LEGAL_BASES: Final[Mapping[str, str]] = {
     "f": "legitimate-interests",
 }
 """The legal bases of processing by the letters that Art. 6(1) of the GDPR has for them."""
+_SESSIONS: Final = Codec(lambda session_id: NamedNode(iris.session(session_id)), iris.session_id, order=str)
+_PRINCIPAL: Final = Codec(lambda name: NamedNode(iris.principal(name)), iris.author_name)
 
 
 class RegisterEntry(Value):
@@ -84,8 +87,57 @@ class Incident(RegisterEntry):
     """What happened, in the words of whoever flagged it."""
 
 
+class Hold(RegisterEntry):
+    """That somebody put sessions on hold: nothing of them is taken out of the store until the hold is lifted or over."""
+
+    reason: Annotated[str, Kept(v.REASON)]
+    until: Annotated[datetime | None, Kept(v.HELD_UNTIL)] = None
+    """When it is over by itself; None: when somebody lifts it."""
+    sessions: Annotated[tuple[str, ...], Kept(v.HELD_SESSION, _SESSIONS)] = ()
+    """The ids of the sessions that it covers in any case: those that were named, or matched when it was placed."""
+    principal: Annotated[str | None, Kept(v.OF_PRINCIPAL, _PRINCIPAL)] = None
+    """It covers all sessions of this principal."""
+    label: Annotated[str | None, Kept(v.OF_LABEL)] = None
+    """It covers whichever session has this label."""
+    meta: Annotated[str | None, Kept(v.OF_META)] = None
+    """It covers all sessions with this metadata: JSON."""
+    query: Annotated[str | None, Kept(v.OF_QUERY)] = None
+    """The query that named its sessions when it was placed."""
+
+    def wanted_meta(self) -> dict[str, Any]:
+        """Return the metadata that sessions have which it covers."""
+        return {} if self.meta is None else dict(json.loads(self.meta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the hold as plain values, ready for JSON."""
+        return super().to_dict() | {"meta": None if self.meta is None else self.wanted_meta()}
+
+
+class RetentionRule(RegisterEntry):
+    """That sessions go once they are old enough: `trails retention apply` deletes those that match, unless a hold keeps them."""
+
+    seconds: Annotated[int | None, Kept(v.KEPT_FOR)] = None
+    """For how long after its last turn a session is kept; None: not at all."""
+    principal: Annotated[str | None, Kept(v.OF_PRINCIPAL, _PRINCIPAL)] = None
+    kind: Annotated[str | None, Kept(v.OF_KIND)] = None
+    """The kind of the sessions, as `SessionRecord.kind` has it."""
+    meta: Annotated[str | None, Kept(v.OF_META)] = None
+    """The metadata that the sessions have: JSON."""
+    query: Annotated[str | None, Kept(v.OF_QUERY)] = None
+    """A query whose column `session` names the sessions, asked each time that the rule is applied."""
+    reason: Annotated[str | None, Kept(v.REASON)] = None
+
+    def wanted_meta(self) -> dict[str, Any]:
+        """Return the metadata that the sessions have."""
+        return {} if self.meta is None else dict(json.loads(self.meta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain values, ready for JSON."""
+        return super().to_dict() | {"meta": None if self.meta is None else self.wanted_meta()}
+
+
 class Closing(RegisterEntry):
-    """That an entry is over: an incident was reported, or was none; a backup was destroyed."""
+    """That an entry is over: an incident was reported, or was none; a backup was destroyed; a hold was lifted; a rule ended."""
 
     closes: Annotated[str, Kept(v.CLOSES, _TOKEN)]
     """The token of the entry."""
@@ -165,6 +217,8 @@ _CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
     v.EXPORT: Export,
     v.BACKUP: Backup,
     v.HELD_ERASURE: HeldErasure,
+    v.HOLD: Hold,
+    v.RETENTION_RULE: RetentionRule,
 }
 _TABLES: Final = {kept: Table.of(kept, each, v.ACTIVITY) for each, kept in _CLASSES.items()}
 REGISTER_TYPES: Final = frozenset(_CLASSES)

@@ -198,6 +198,9 @@ PROV_FORMAT, STATEMENT_COUNT, IS_VALID, BROKEN_RULE = _trails("provFormat statem
 
 # the registers of a store
 INCIDENT, CLOSING = _trails("Incident Closing")
+HOLD, RETENTION_RULE = _trails("Hold RetentionRule")
+HELD_SESSION, HELD_UNTIL, KEPT_FOR = _trails("heldSession heldUntil keptFor")
+OF_PRINCIPAL, OF_LABEL, OF_META, OF_QUERY, OF_KIND = _trails("ofPrincipal ofLabel ofMeta ofQuery ofKind")
 INCIDENT_IN, INCIDENT_KIND, AWARE_AT, DUE_BY, CLOSES = _trails("incidentIn incidentKind awareAt dueBy closes")
 BACKUP, BACKUP_PLACE, HELD_ERASURE, HELD_BY, ERASURE = _trails("Backup backupPlace HeldErasure heldBy erasure")
 EXPORT, EXPORT_FORMAT, EXPORTED_HEAD, AT_LOG_SIZE, AT_LOG_HEAD, DISCLOSED_TO = _trails(

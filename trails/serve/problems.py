@@ -24,6 +24,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     errors.HeadConflict: HTTPStatus.CONFLICT,
     PreconditionFailed: HTTPStatus.CONFLICT,
     errors.HasChildren: HTTPStatus.CONFLICT,
+    errors.OnHold: HTTPStatus.CONFLICT,
     errors.ForkDepthExceeded: HTTPStatus.CONFLICT,
     KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.SecretFound: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from trails.display.progress import Progress, moving
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
-from trails.history import backup_records, migrations, transaction
+from trails.history import backup_records, hold_guard, migrations, transaction
 from trails.history.lookup import names
 from trails.history.pending_session import Worktree
 from trails.history.records import registers
@@ -73,6 +73,7 @@ def _delete(
     while True:
         if children == "detach":
             deletion.refuse_tagged(store, record.id)
+            hold_guard.refuse_held(store, record.id)
             for branch in reader.branches(record.id):
                 with suppress(SessionNotFound):  # deleted meanwhile
                     detach.detach_session(store, reader, branch.id, workspace.deed(by))

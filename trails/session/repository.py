@@ -43,10 +43,12 @@ from trails.session import maintenance, presentation, scoring
 from trails.session.batch import Batch
 from trails.session.checkout import Checkout
 from trails.session.console import Console
+from trails.session.holds import Holds
 from trails.session.maintenance import Maintenance
 from trails.session.proofs import Proofs
 from trails.session.refs import Refs
 from trails.session.registers import Registers
+from trails.session.retention import Retention
 from trails.session.scoring import ScoreRef
 from trails.session.session import (
     Session,
@@ -631,6 +633,16 @@ class Repository(Handle, public=True):
     def registers(self) -> Registers:
         """The registers: what those who answer for the store write down beside the sessions, such as incidents."""
         return Registers(self.workspace)
+
+    @property
+    def holds(self) -> Holds:
+        """The legal holds: what they cover is not taken out of the store."""
+        return Holds(self.workspace)
+
+    @property
+    def retention(self) -> Retention:
+        """The standing rules of retention: which sessions go once they are old enough."""
+        return Retention(self.workspace)
 
     score = verb(scoring.give_score)
 

@@ -191,12 +191,12 @@ def _amount(units: dict[str, int], digits: int, otherwise: str) -> Any:
     return parse
 
 
-_age = _amount(_SECONDS, 6, "age; write 90d, 12h, 30m, 45s or 8w")
+age_of = _amount(_SECONDS, 6, "age; write 90d, 12h, 30m, 45s or 8w")
 _size = _amount(_BYTES, 15, "size; write 500MB, 1GB, 2GiB or a number of bytes")
 
 
 @cli.command("prune", by=True, reason=True, yes=True)
-@cli.option("--older-than AGE", "Delete sessions unused for longer: 90d, 12h, 8w.", callback=_age)
+@cli.option("--older-than AGE", "Delete sessions unused for longer: 90d, 12h, 8w.", callback=age_of)
 @cli.option("--keep-count N", "Delete the oldest until N are left.", type=click.IntRange(min=0))
 @cli.option("--keep-size SIZE", "Delete the oldest until their text fits: 1GB.", callback=_size)
 @cli.option("--expired", "Delete sessions whose time to live is over.")
@@ -235,6 +235,8 @@ def prune(
     cli.answer(report, map(one_line, report.sessions))
     done = "would be deleted" if dry_run else "deleted"
     cli.note(f"{count(len(report.sessions), 'session')} {done}, with {report.text_bytes:,} bytes of text")
+    if report.held:
+        cli.note(f"kept by a legal hold: {count(len(report.held), 'session')}")
     if report.needed:
         kept = count(len(report.needed), "session")
         cli.note(f"kept all the same, as others depend on them or tags name them: {kept}")

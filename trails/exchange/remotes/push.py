@@ -8,7 +8,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode, Quad
 
-from trails.errors import IntegrityError, InvalidInput, TrailsError
+from trails.errors import IntegrityError, InvalidInput, OnHold, TrailsError
 from trails.exchange import rdf_files
 from trails.exchange.merge import begin_import
 from trails.exchange.remotes import push_plan
@@ -275,10 +275,17 @@ class _Moving(Handle):
     def _redacted(self, step: Step, told: MovedSession) -> MovedSession:
         """Redact at the other side what the source has redacted, as done by who did it and when."""
         due = _redactions_due(self._source, self._target, step)
+        done: list[int] = []
+        held: list[str] = []
         for index, deed in due:
-            redact_turn(self._target, step.there, index, deed)
-        done = [index for index, _ in due]
-        return told.model_copy(update={"redacted": tuple(done), "said": (*told.said, *self._names_left(step))})
+            try:
+                redact_turn(self._target, step.there, index, deed)
+            except OnHold as error:
+                held.append(f"turn {index} was redacted at the source, and keeps its text here: {error}")
+            else:
+                done.append(index)
+        said = (*told.said, *held, *self._names_left(step))
+        return told.model_copy(update={"redacted": tuple(done), "said": said})
 
     def _names_left(self, step: Step) -> list[str]:
         """Say which turns lost a name or a fact at the source that the other side still has: that is taken out by its text."""

@@ -199,7 +199,7 @@ def _meta(meta: object) -> Mapping[str, Any]:
     return meta or {}
 
 
-def _some_meta(meta: object) -> Mapping[str, Any]:
+def wanted_meta(meta: object) -> Mapping[str, Any]:
     """Return metadata that sessions must have; raise `InvalidInput` for none at all, which every session has."""
     wanted = _meta(meta)
     if not wanted:
@@ -264,7 +264,7 @@ def find_session(workspace: Workspace, meta: Mapping[str, Any], *, fresh: bool =
     ...     store.find({"thread": "t1"}).id, store.find({"thread": "t2"})
     ('plan', None)
     """
-    wanted = _some_meta(meta)
+    wanted = wanted_meta(meta)
     workspace.refresh(fresh)
     with workspace.rows.reading() as connection:
         ids = session_lists.ids_with_meta(connection, wanted, limit=2)
@@ -278,7 +278,7 @@ def find_session(workspace: Workspace, meta: Mapping[str, Any], *, fresh: bool =
 
 def sessions_with(workspace: Workspace, meta: Mapping[str, Any]) -> set[str]:
     """Return the ids of all sessions that have some metadata, each key with its value."""
-    wanted = _some_meta(meta)
+    wanted = wanted_meta(meta)
     with workspace.rows.reading() as connection:
         return set(session_lists.ids_with_meta(connection, wanted))
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails.errors import HasChildren, InvalidInput, SessionNotFound, TrailsError
-from trails.history import annotation_kinds, log_leaves, record_registry, transaction
+from trails.errors import HasChildren, InvalidInput, OnHold, SessionNotFound, TrailsError
+from trails.history import annotation_kinds, hold_guard, log_leaves, record_registry, transaction
 from trails.history.log_history import SessionLog
 from trails.history.reader import Reader
 from trails.history.records import payloads, refs
@@ -303,6 +303,8 @@ class Pruning(Value):
     """The ids of the sessions that went, in that order."""
     needed: tuple[str, ...]
     """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag or a ref names them."""
+    held: tuple[str, ...] = ()
+    """Sessions that were old enough to go and stay, because a legal hold covers them; what they depend on is in `needed`."""
     text_bytes: int
     """How much text they held, in UTF-8 bytes, and how much their payloads; `vacuum` gives its space back."""
     dry_run: bool
@@ -322,6 +324,8 @@ class Candidate:
     needs: frozenset[str] = frozenset()
     tagged: bool = False
     """Whether a tag or a ref names it: then it stays, as what a tag names does in git."""
+    held: bool = False
+    """Whether a legal hold covers it: then it stays."""
     may_go: bool = True
     """Whether it is one of those that are looked at: limits are of these alone."""
     is_over: bool = False
@@ -341,12 +345,14 @@ def prune_sessions(
     keep_bytes: int | None,
     expired: bool = False,
     only: Collection[str] | None = None,
+    gone: Collection[str] = (),
     dry_run: bool,
     deed: Deed,
 ) -> Pruning:
     """Delete sessions, those first whose last turn is oldest, until every limit that is given is kept, or nothing more can go.
 
-    `only` names the sessions that are looked at; all of them go if no limit is given.
+    `only` names the sessions that are looked at; all of them go if no limit is given. `gone` names those that a dry run takes
+    as deleted already. A `rule` that the deed has is what the tombstones name.
     """
     has_limit = expired or any(each is not None for each in (older_than, keep_count, keep_bytes))
     if not has_limit and only is None:
@@ -358,29 +364,34 @@ def prune_sessions(
         raise InvalidInput(f"older_than is a timedelta, as timedelta(days=30), not {older_than!r:.80}")
     if older_than is not None and older_than < timedelta(0):
         raise InvalidInput(f"older_than must not be negative, and is {older_than}")
-    found = pruning_candidates(store, reader, only)
+    found = [each for each in pruning_candidates(store, reader, only) if each.id not in gone]
     if expired or not has_limit:
         over = _expired(store) if expired else {each.id for each in found}
         found = [replace(each, is_over=each.id in over) for each in found]
     before = None if older_than is None else _ago(older_than)
     sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found if each.may_go}
     doomed = plan_pruning(found, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes)
-    rule = pruning_rule(
+    rule = deed.rule or pruning_rule(
         older_than=older_than, keep_count=keep_count, keep_bytes=keep_bytes, expired=expired, meta=only is not None
     )
     deed = deed._replace(rule=rule)
-    gone: list[str] = []
+    deleted: list[str] = []
     freed = 0
     for session_id in doomed:
         size = sizes[session_id] if sizes else text_bytes(store, session_id)
         if dry_run or _deleted(store, reader, session_id, deed):
-            gone.append(session_id)
+            deleted.append(session_id)
             freed += size
     if not dry_run:
         sweep_pending(store)
-    deleted = set(gone)
-    needed = sorted(each.id for each in found if each.is_due(before) and each.id not in deleted)
-    return Pruning(sessions=tuple(gone), needed=tuple(needed), text_bytes=freed, dry_run=dry_run)
+    due = sorted((each for each in found if each.is_due(before) and each.id not in deleted), key=lambda each: each.id)
+    return Pruning(
+        sessions=tuple(deleted),
+        needed=tuple(each.id for each in due if not each.held),
+        held=tuple(each.id for each in due if each.held),
+        text_bytes=freed,
+        dry_run=dry_run,
+    )
 
 
 def _expired(store: QuadStore) -> set[str]:
@@ -422,10 +433,10 @@ def _ago(age: timedelta) -> datetime:
 
 
 def _deleted(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> bool:
-    """Delete a session; False where another thread made something that depends on it, or deleted it, meanwhile."""
+    """Delete a session; False where another thread made something that depends on it, held it or deleted it meanwhile."""
     try:
         delete_session(store, reader, session_id, deed=deed, cascade=False)
-    except (HasChildren, SessionNotFound):
+    except (HasChildren, OnHold, SessionNotFound):
         return False
     return True
 
@@ -450,7 +461,8 @@ def plan_pruning(
 
     def place(each: Candidate) -> tuple[bool, datetime, str] | None:
         """Return when it is its turn to go; None for one that stays, for now."""
-        is_free = each.may_go and not each.tagged and not needed[each.id] and (each.is_over or each.last is not None)
+        is_kept = each.tagged or each.held or needed[each.id]
+        is_free = each.may_go and not is_kept and (each.is_over or each.last is not None)
         return (not each.is_over, each.last or _LONG_AGO, each.id) if is_free else None
 
     free = [at for each in alive.values() if (at := place(each)) is not None]
@@ -476,7 +488,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def pruning_candidates(store: QuadStore, reader: Reader, only: Collection[str] | None = None) -> list[Candidate]:
-    """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them.
+    """Return all sessions with the time of their last turn, what they depend on, and whether a tag or a hold keeps them.
 
     `only` names those that may go; None is all.
     """
@@ -488,6 +500,7 @@ def pruning_candidates(store: QuadStore, reader: Reader, only: Collection[str] |
     tagged = {tag.session_id for tag in annotation_kinds.tags(store)} | {
         ref.session_id for ref in refs.read_refs(store)
     }
+    holds = hold_guard.holds_in_force(store)
     found = []
     for row in reader.select("tree"):
         if row["stored"].value == "true":
@@ -496,7 +509,8 @@ def pruning_candidates(store: QuadStore, reader: Reader, only: Collection[str] |
             needs = {iris.session_id(row[name].value) for name in ("parent", "spawner") if row[name] is not None}
             used = last.get(session_id, created)
             may_go = only is None or session_id in only
-            found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged, may_go=may_go))
+            held = any(hold_guard.covers(store, hold, session_id) for hold in holds)
+            found.append(Candidate(session_id, used, frozenset(needs), session_id in tagged, held, may_go))
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from trails.errors import HasChildren, SessionNotFound
+from trails.errors import HasChildren, OnHold, SessionNotFound
 from trails.history.records.subagent_runs import archive_times, unfinished_runs
 from trails.history.transaction import is_stored
 from trails.model import iris
@@ -269,7 +269,7 @@ class Upkeep:
                 engine.repository.delete(run.child_session, by=deed.by_iri, rule=rule)
             except SessionNotFound:
                 pass
-            except HasChildren as refused:
+            except (HasChildren, OnHold) as refused:
                 kept = f"{refused}"
         if kept is None:
             engine.registry.remove(run.run_id, deed)
