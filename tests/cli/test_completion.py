@@ -109,7 +109,7 @@ def test_of_many_the_first_and_the_last_are_offered_so_that_no_more_is_inserted_
 
 
 def test_names_that_are_written_down_are_those_that_there_are() -> None:
-    assert set(_FIXED["import-format"]) == {*all_formats(), "prov"}
+    assert set(_FIXED["import-format"]) == {*all_formats(), "prov", "ro-crate"}
     assert set(_FIXED["export-format"]) == set(EXPORT_FORMATS)
     assert list(_FIXED["column"]) == list(COLUMNS)
     assert query_files.names() == list(query_files.catalogue())

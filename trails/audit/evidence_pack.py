@@ -22,7 +22,7 @@ import pyoxigraph as ox
 from trails import usage
 from trails.audit import report as documents
 from trails.audit.report import Report, report_extension
-from trails.audit.run_crate import CRATE, run_crate
+from trails.audit.run_crate import run_crate
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 from trails.history.export_records import record_export
@@ -33,6 +33,7 @@ from trails.integrity.verify_archive import MANIFEST, Altered, NoPack, PackFiles
 from trails.integrity.verify_log import BadKey
 from trails.integrity.verify_pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
 from trails.provenance import export as export_prov
+from trails.provenance.crate_reader import CRATE
 from trails.session import Repository
 
 VERIFIER_NAME: Final = "verify_export.py"

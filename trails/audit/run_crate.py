@@ -19,16 +19,13 @@ from trails.audit.report import Report
 from trails.errors import TrailsError
 from trails.model import iris
 from trails.model.values import ToolCall, ToolResult, Turn
+from trails.provenance.crate_reader import CRATE, EXPORT
 from trails.session import Repository
 
-CRATE: Final = "ro-crate-metadata.json"
-"""The name of the file that makes a folder a crate."""
 RO_CRATE: Final = "https://w3id.org/ro/crate/1.2"
 RO_CRATE_BASE: Final = "https://w3id.org/ro/crate/1.1"
 """The version that Process Run Crate 0.5 builds on. The crate conforms to both."""
 PROCESS_RUN: Final = "https://w3id.org/ro/wfrun/process/0.5"
-EXPORT: Final = "https://w3id.org/trails#"
-"""What the records of a crate of ours conform to: by it an import knows them."""
 _FORMATS: Final = {
     ".json": "application/json", ".md": "text/markdown", ".html": "text/html", ".nq": "application/n-quads",
     ".py": "text/x-python", ".txt": "text/plain", ".proof": "application/json", ".checkpoint": "text/plain",

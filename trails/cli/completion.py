@@ -26,7 +26,7 @@ _FIXED: Final = {
     for name, words in {
         "import-format": """
             claude-code pi codex copilot-cli gemini-cli chatgpt swe-agent mini-swe-agent inspect atif langfuse
-            langsmith mlflow otel cline goose opencode messages openclaw nquads trig prov
+            langsmith mlflow otel cline goose opencode messages openclaw nquads trig prov ro-crate
         """,
         "export-format": "pi openclaw nquads trig html messages inspect atif parquet",
         "role": "user assistant tool system summary",

@@ -13,6 +13,7 @@ from typing import BinaryIO, Final, NamedTuple
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, read_whole
 from trails.provenance import json_readers, text_readers
+from trails.provenance.crate_reader import CRATE, read_crate
 from trails.provenance.rdf_mapping import read_rdf
 from trails.provenance.statements import MAX_BYTES, Document, Statement
 from trails.provenance.writers import (
@@ -43,6 +44,7 @@ READ_FORMATS: Final[Mapping[str, Format]] = {
     "trig": Format((".trig",), partial(read_rdf, format="trig"), TrigWriter),
     "ntriples": Format((".nt",), partial(read_rdf, format="ntriples")),
     "nquads": Format((".nq",), partial(read_rdf, format="nquads")),
+    "ro-crate": Format((CRATE,), read_crate),
 }
 """The formats by their names."""
 WRITERS: Final = {name: each.writer for name, each in READ_FORMATS.items() if each.writer is not None}
@@ -90,7 +92,8 @@ def read_source(
 
 def _format_of(path: Path) -> str:
     """Return the format that a file's name says."""
-    format_ = next((name for name, each in READ_FORMATS.items() if path.suffix.lower() in each.endings), None)
+    ends = (path.name, path.suffix.lower())  # a crate's file has a name of its own, which ends as one of PROV-JSON does
+    format_ = next((name for end in ends for name, each in READ_FORMATS.items() if end in each.endings), None)
     if format_ is None:
         endings = ", ".join(end for each in READ_FORMATS.values() for end in each.endings)
         names = ", ".join(READ_FORMATS)

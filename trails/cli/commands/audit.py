@@ -224,7 +224,7 @@ def pack_files(
     cli.answer(value, None, said=f"wrote {len(packed)} files to {one_line(str(output))}")
 
 
-FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nquads")
+FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nquads", "ro-crate")
 
 
 @cli.command("validate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -158,6 +159,7 @@ _VERIFIER = "verify_export.py"
     "claude-code, pi, codex, copilot-cli, gemini-cli, chatgpt, swe-agent, mini-swe-agent, inspect, atif, langfuse, "
     "langsmith, mlflow, otel, cline, goose, opencode, messages, openclaw, nquads or trig; told from the files' content unless "
     "given. "
+    "ro-crate is a folder, a zip or a metadata file: the sessions of a pack, the provenance of another crate. "
     "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
     name="format_",
@@ -194,13 +196,11 @@ def import_files(
     """
     from trails.exchange.source_transcript import ImportReport
 
-    if format_ is not None and format_.partition("-")[0] == "prov":
-        if final or growing or any(how.values()):
-            cli.refuse("with PROV documents go --keep-invalid, --create and --by alone")
-        import_documents(paths, format_, create=create, keep_invalid=keep_invalid)
+    if format_ is not None and (format_ == "ro-crate" or format_.partition("-")[0] == "prov"):
+        _import_of_others(paths, format_, create=create, keep_invalid=keep_invalid, final=final or growing, **how)
         return
     if keep_invalid:
-        cli.refuse("--keep-invalid goes with --format prov")
+        cli.refuse("--keep-invalid goes with --format prov and ro-crate")
     if final and growing:
         cli.refuse("--final and --growing exclude each other; give one, or neither")
     how["final"] = final if final or growing else None
@@ -219,6 +219,49 @@ def import_files(
             raise
     cli.answer(report, report, _draw_report)
     if not _recognised(report):
+        cli.note("nothing could be imported")
+        cli.end(1)
+
+
+def _import_of_others(
+    paths: tuple[Path, ...], format_: str, *, create: bool, keep_invalid: bool, final: bool, **how: bool | None
+) -> None:
+    """Bring in PROV documents or RO-Crates; of the options for transcripts, crates take those that an export takes."""
+    if format_ != "ro-crate":
+        if final or any(how.values()):
+            cli.refuse("with PROV documents go --keep-invalid, --create and --by alone")
+        import_documents(paths, format_, create=create, keep_invalid=keep_invalid)
+        return
+    if final or how.pop("allow_outside"):
+        cli.refuse("with an RO-Crate go --restore, --redact-secrets, --keep-invalid, --create and --by alone")
+    _import_crates(
+        paths, create=create, keep_invalid=keep_invalid, **{name: bool(value) for name, value in how.items()}
+    )
+
+
+def _import_crates(paths: tuple[Path, ...], *, create: bool, keep_invalid: bool, **how: bool) -> None:
+    """Bring crates in, and say of each what came of it."""
+    from trails.exchange.crate_import import import_crate
+    from trails.exchange.source_transcript import ImportReport
+
+    report, left_out = ImportReport(), Counter[str]()
+    found: list[ImportedDocument] = []
+    try:
+        with cli.open_store(create=create) as store:
+            for path in paths:
+                came = import_crate(store, path, keep_invalid=keep_invalid, **how)
+                left_out.update(came.left_out)
+                found += [] if came.document is None else [came.document]
+                if came.sessions is not None:
+                    report.add(came.sessions)
+    finally:
+        if found or _recognised(report):  # also what came in before a failing crate
+            value = {"sessions": report, "documents": list(map(_plain, found)), "left_out": dict(left_out)}
+            lines = [*map(_described, found), *(f"  left out: {what}, {number}" for what, number in left_out.items())]
+            cli.answer(value, lines)
+            if _recognised(report) and not cli.as_json():
+                _draw_report(report)
+    if not (found or _recognised(report)):
         cli.note("nothing could be imported")
         cli.end(1)
 
