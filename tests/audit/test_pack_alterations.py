@@ -23,7 +23,7 @@ from tests.support.authority import certified, response, signed, token_info
 from trails import usage
 from trails.audit import audit, evidence_pack
 from trails.integrity import verify_archive, verify_export, verify_log, verify_pack
-from trails.integrity.signed_notes import is_signed, new_key, sign, sign_bytes, verifier_key
+from trails.integrity.signed_notes import is_signed, new_key, sign, sign_bytes, signature_line, signer_key, verifier_key
 
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
 SIGNER, KEY = new_key("example.com/log")
@@ -111,6 +111,13 @@ def with_fields_changed(data: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"{name} left out", json.dumps({each: fields[each] for each in fields if each != name}).encode()
 
 
+def forged(note: bytes) -> bytes:
+    """Return a note with a signature by another key, under the name and the id of the log's."""
+    text = note.rpartition(b"\n\n")[0] + b"\n"
+    value = sign_bytes(signer_key(SAME_NAME_SIGNER).material, text)
+    return text + b"\n" + signature_line(verifier_key(KEY), value).encode()
+
+
 # --- what anyone can do, who has no key
 
 
@@ -141,6 +148,12 @@ def by_anyone(packs: Packs) -> Iterator[tuple[str, Files]]:
         "with another key's line added",
         {**files, "manifest.note": files["manifest.note"] + both.rpartition(b"\n\n")[2] * 2},
     )
+    for name in ("manifest.note", "report.checkpoint", "kept.checkpoint"):
+        yield f"{name}: signed by another, under the log's name and key id", {**files, name: forged(files[name])}
+    yield (
+        "altered, and signed by another under the log's key id",
+        {**signed_again(altered), "manifest.note": forged(both)},
+    )
     yield "unsigned", {name: files[name] for name in files if name != "manifest.note"}
 
 
@@ -155,6 +168,11 @@ def by_the_log(packs: Packs) -> Iterator[tuple[str, Files]]:
         yield f"{name} of another store", {**files, name: packs.other[name]}
         yield f"{name} of an older pack", {**files, name: packs.older[name]}
         yield f"{name} left out", {each: files[each] for each in files if each != name}
+        said = json.loads(files[name])
+        other = {**said, "checkpoint": forged(said["checkpoint"].encode()).decode()}
+        yield f"{name} with a checkpoint signed by another", {**files, name: json.dumps(other).encode()}
+    for name in ("report.checkpoint", "kept.checkpoint"):
+        yield f"{name} signed by another", {**files, name: forged(files[name])}
     proof = json.loads(files["proofs/00001.proof"])
     for field in proof["turn"]:
         turn = {**proof["turn"], field: changed(proof["turn"][field])}
@@ -367,6 +385,25 @@ def test_every_trick_of_a_zip_is_found(packs: Packs, tmp_path: Path) -> None:
     assert (missed, count >= 35) == ([], True)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("REPORT.json", "are one file on some machines"),
+        ("../evil", "does not lead to a file within the pack"),
+        ("/evil", "does not lead to a file within the pack"),
+        ("a//b", "does not lead to a file within the pack"),
+        ("report.json.", "does not lead to a file within the pack|are one file"),
+    ],
+)
+def test_a_name_that_machines_read_differently_is_refused_before_the_manifest_is_read(
+    packs: Packs, tmp_path: Path, name: str, why: str
+) -> None:
+    place = tmp_path / "pack.zip"
+    place.write_bytes(zip_of([*packs.whole.items(), (name, b"")]))
+    with pytest.raises(verify_archive.Altered, match=why):
+        verify_archive.read_files(str(place))
+
+
 # --- five ways to zip, and more
 
 
@@ -484,13 +521,7 @@ def test_signatures_are_judged_as_the_package_cryptography_judges_them() -> None
     assert verify_log.is_signed_by(public, signature, b"")
     for number in range(5):
         message, own = bytes([number]) * number, verifier_key(KEY).material
-        value = sign_bytes(_seed(), message)
+        value = sign_bytes(signer_key(SIGNER).material, message)
         for case in (value, _bit(value, number), _bit(value, 40 + number)):
             assert verify_log.is_signed_by(own, case, message) == is_signed(own, case, message)
     assert not verify_log.is_signed_by(public, signature[:-1], b"")
-
-
-def _seed() -> bytes:
-    from trails.integrity.signed_notes import signer_key
-
-    return signer_key(SIGNER).material

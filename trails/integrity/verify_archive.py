@@ -86,7 +86,11 @@ def _check_names(names: list[str]) -> None:
     folded: dict[str, str] = {}
     for name in names:
         parts = name.split("/")
-        if not name.isprintable() or set(name) & set('\\:*?"<>|') or any(part.strip(" .") == "" for part in parts):
+        if (
+            not name.isprintable()
+            or set(name) & set('\\:*?"<>|')
+            or any(part.rstrip(" .") != part or not part for part in parts)
+        ):
             raise Altered(f"the name {name!r} does not lead to a file within the pack")
         other = folded.setdefault(name.casefold(), name)
         if other != name:
