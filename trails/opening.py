@@ -61,7 +61,8 @@ def open(  # noqa: A001 - trails.open, as io.open
     default what the environment's TRAILS_ACTOR says, else `agent:unknown`.
 
     With `record_reads`, every export and every audit of a session leaves who read it, when, and through which index, before
-    anything is given out (the query `history-reads`); by default only where the environment's TRAILS_RECORD_READS is 1.
+    anything is given out (the query `history-reads`), and every load, query and request to a server who read what, when and
+    through what (the query `record-reads`); by default only where the environment's TRAILS_RECORD_READS is 1.
 
     A store in PostgreSQL (extra `postgres`) may be open in any number of processes: its log is in the database, and each
     process has an index of its own in the cache folder. `sync` brings in what others have committed.

@@ -58,6 +58,13 @@ KEPT: list[Answer] = [
         ("html", "plan", 1, False, UNKNOWN, "the court"),
         ("html", "plan", 1, False, UNKNOWN, "the press"),
     ]),
+    ("record-reads", {}, "by through action named query times", [
+        (UNKNOWN, "python", "load", "plan", None, 2),
+        (UNKNOWN, "python", "query", None, "deletions", 1),
+        (UNKNOWN, "python", "query", "plan", "transcript", 1),
+        (UNKNOWN, "python", "query", None, None, 1),
+    ]),
+    ("record-reads", {"session": "plan"}, "action query", [("load", None), ("query", "transcript")]),
     ("backups", {}, "place by size destroyed_by outcome", [
         ("tape 1", ANN, None, EVE, "shredded"),
         ("tape 2", UNKNOWN, 5, None, None),
@@ -120,6 +127,14 @@ def kept(store: Repository) -> None:
     gone.set_purpose("Nothing", "d", by="ann")
     store.registers.set_purpose("Answering guests", "f")
     export_session(store, "plan", "nquads", io.BytesIO(), recipients=["the court"])
+    store.workspace.reads.is_on = True
+    store.load("plan")
+    store.select("deletions")
+    store.select("transcript", session="plan")
+    store.load("plan")
+    store.ask("ASK { ?s a trails:Session }")
+    store.workspace.reads.write()
+    store.workspace.reads.is_on = False
     store.workspace.record_reads = True
     export(store, io.BytesIO(), format="json")
     store.workspace.record_reads = False

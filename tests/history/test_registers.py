@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,11 +16,14 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from trails import InvalidInput, Repository, SessionNotFound, StoreReadOnly
+from tests.support.commands import invoke, ok
+from trails import InvalidInput, Repository, SessionNotFound, StoreFailed, StoreReadOnly
 from trails.audit import audit
 from trails.audit.evidence_pack import make_pack
 from trails.exchange.file_import import export_session
+from trails.history.records import registers
 from trails.rdf import vocab
+from trails.rdf.register_records import RecordReading
 from trails.session.store_restore import restore_store
 
 THEN = datetime(2026, 8, 3, 9, tzinfo=UTC)
@@ -299,3 +306,115 @@ def test_what_was_missed_when_a_process_died_is_noted_with_the_next_erasure(
 def test_what_is_no_digest_of_a_backup_is_refused(plan: Repository) -> None:
     with pytest.raises(InvalidInput, match="64 hex digits"):
         plan.registers.add_backup("tape 1", "abc")
+
+
+# --- reads
+
+
+@pytest.fixture
+def watched() -> Iterator[Repository]:
+    with trails.open(":memory:", actor="eve", record_reads=True) as store:
+        made = store.create(id="plan")
+        made.append("user", "My number is 5")
+        made.persist()
+        yield store
+
+
+def test_reads_say_who_read_what_through_what_and_how_often(watched: Repository) -> None:
+    watched.load("plan")
+    watched.load("plan")
+    watched.replay("plan")
+    watched.query("transcript", session="plan")
+    text = 'SELECT ?t { ?t prov:value "My number is 5" }'
+    watched.query(text)
+    reads = watched.registers.reads()
+    assert [(each.action, each.used, each.query, each.count) for each in reads] == [
+        ("load", ("plan",), None, 2),
+        ("replay", ("plan",), None, 1),
+        ("query", ("plan",), "transcript", 1),
+        ("query", (), None, 1),
+    ]
+    assert reads[-1].query_digest == hashlib.sha256(text.encode()).hexdigest()
+    assert {(each.by, each.through) for each in reads} == {("eve", "python")}
+    assert all("number" not in str(each.to_dict()) for each in reads)
+    assert watched.verify().ok
+
+
+def test_without_record_reads_nothing_is_written(plan: Repository) -> None:
+    quads = len(plan.store)
+    plan.load("plan")
+    plan.query("deletions")
+    assert (plan.registers.reads(), len(plan.store)) == ([], quads)
+
+
+def test_reading_the_register_is_one_read_and_no_endless_loop(watched: Repository) -> None:
+    for _ in range(3):
+        watched.select("record-reads")
+    assert [each.count for each in watched.registers.reads()] == [3]
+    assert [each.count for each in watched.registers.reads()] == [3]  # to write and list it is none
+
+
+def test_what_an_audit_reads_on_its_way_is_not_on_record_again(watched: Repository) -> None:
+    audit(watched, "plan")
+    assert watched.registers.reads() == []
+
+
+def test_reads_are_written_some_seconds_later_and_when_the_store_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        store.create(id="plan").persist()
+    with trails.open(tmp_path / "s", record_reads=True) as store:
+        store.load("plan")
+    with trails.open(tmp_path / "s") as store:
+        assert [each.action for each in store.registers.reads()] == ["load"]
+    monkeypatch.setattr("trails.history.read_records.DELAY", 0.01)
+    with trails.open(tmp_path / "s", record_reads=True) as store:
+        store.replay("plan")
+        deadline = time.monotonic() + 10
+        while len(registers.read_entries(store.store, RecordReading)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(registers.read_entries(store.store, RecordReading)) == 2
+
+
+def test_reads_that_cannot_be_written_are_kept(watched: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched.load("plan")
+    with monkeypatch.context() as patch:
+        patch.setattr(registers, "keep_entries", lambda *_: (_ for _ in ()).throw(StoreFailed("the disk is full")))
+        with pytest.raises(StoreFailed):
+            watched.workspace.reads.write()
+    watched.load("plan")
+    assert [each.count for each in watched.registers.reads()] == [2]
+
+
+def test_a_command_is_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        store.create(id="plan").persist()
+    ok(invoke("show", "plan", store=tmp_path / "s"))
+    monkeypatch.setenv("TRAILS_RECORD_READS", "1")
+    monkeypatch.setenv("TRAILS_ACTOR", "eve")
+    ok(invoke("show", "plan", store=tmp_path / "s"))
+    ok(invoke("query", "deletions", store=tmp_path / "s"))
+    with trails.open(tmp_path / "s", record_reads=False) as store:
+        found = [(each.by, each.through, each.action, each.used) for each in store.registers.reads()]
+        assert found == [("eve", "command", "show", ("plan",)), ("eve", "command", "query", ())]
+
+
+def test_a_request_to_a_server_is_one_read_by_its_principal() -> None:
+    from tests.support.served import served
+
+    with trails.open(":memory:", record_reads=True) as store:
+        store.create(id="plan").persist()
+        with served(store) as address:
+            for path in ("/api/sessions/plan", "/session?id=plan", "/queries/deletions", "/health", "/session?id=none"):
+                with suppress(urllib.error.HTTPError):
+                    urllib.request.urlopen(f"{address.rstrip('/')}{path}").read()  # noqa: S310 - our own server
+            urllib.request.urlopen(f"{address.rstrip('/')}/sparql?query=ASK%7B%7D").read()  # noqa: S310
+        reads = store.registers.reads()
+        assert [(each.through, each.used, each.query) for each in sorted(reads, key=lambda each: each.started)] == [
+            ("api", ("plan",), None),
+            ("console", ("plan",), None),
+            ("endpoint", (), "deletions"),
+            ("endpoint", (), None),
+        ]
+        assert reads[-1].query_digest == hashlib.sha256(b"ASK{}").hexdigest()

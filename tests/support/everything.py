@@ -50,6 +50,12 @@ def everything(store: Repository) -> None:
     store.workspace.record_reads = True
     export_session(store, "recipes", "nquads", io.BytesIO())
     store.workspace.record_reads = False
+    store.workspace.reads.is_on = True
+    store.load("recipes")
+    store.select("deletions")
+    store.ask("ASK { ?s a trails:Session }")
+    store.workspace.reads.write()
+    store.workspace.reads.is_on = False
     _registered(store)
     _every_field(store)
     _copied_and_altered(store)

@@ -404,6 +404,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "Retention.rules": Reads(lambda w: w.store.retention.rules()),
     "Retention.apply": Changes(lambda w: w.store.retention.apply(), ready_for_retention),
+    "Registers.reads": Reads(lambda w: w.store.registers.reads()),
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),

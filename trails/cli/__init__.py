@@ -85,7 +85,8 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         "register": {
             "": "What was made of a store and went out of it.",
             **_places("""
-                exports=registers.list_exports backups=registers.list_backups destroyed=registers.destroyed_backup
+                reads=registers.list_reads exports=registers.list_exports backups=registers.list_backups
+                destroyed=registers.destroyed_backup
             """),
         },
         "incident": {

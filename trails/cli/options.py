@@ -10,8 +10,8 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import reduce, wraps
 from importlib import import_module
@@ -260,9 +260,44 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
     from trails.opening import open_to_read
 
     actor = click.get_current_context().meta.get(_ACTOR)
-    if reading and not (recorded and import_records.reads_are_recorded()) and place != ":memory:":
+    are_recorded = import_records.reads_are_recorded()
+    if reading and not are_recorded and place != ":memory:":
         return open_to_read(place, actor=actor)
-    return trails.open(place, create=create, actor=actor)
+    store = trails.open(place, create=create, actor=actor)
+    if are_recorded:
+        _record_command(store, is_noted=reading and not recorded)
+    return store
+
+
+_WITH_READS_OF_THEIR_OWN: Final = {"serve": "python", "ui": "python", "mcp": "mcp"}
+"""Commands that others read through, and through what the reads are on record."""
+
+
+def _record_command(store: trails.Repository, *, is_noted: bool) -> None:
+    """Put a command on record as one read, if it `is_noted`, and what it reads on the way not again."""
+    from trails.history import read_records
+
+    context = click.get_current_context()
+    name = " ".join(context.command_path.split()[1:])
+    through = read_records.THROUGH.set(_WITH_READS_OF_THEIR_OWN.get(name, "command"))
+    context.call_on_close(lambda: read_records.THROUGH.reset(through))
+    if not is_noted or name in _WITH_READS_OF_THEIR_OWN:
+        return
+    store.workspace.note_read(name, *_sessions_named(store, context.params))
+    token = read_records.PART_OF_READ.set(True)
+    context.call_on_close(lambda: read_records.PART_OF_READ.reset(token))
+
+
+def _sessions_named(store: trails.Repository, given: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the sessions that the arguments of a command name, of those that are there."""
+    from trails.history.lookup import names
+
+    found = []
+    for name in ("session", "ref", "left", "right", "root"):
+        if isinstance(given.get(name), str):
+            with suppress(trails.TrailsError):
+                found.append(names.parse_revision(store.workspace, given[name]).session_id)
+    return found
 
 
 # --- options and arguments that many commands share

@@ -11,7 +11,6 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
@@ -21,7 +20,7 @@ from typing import IO, Final, NamedTuple
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.files import readable_path
-from trails.history import log_leaves
+from trails.history import log_leaves, read_records
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
 from trails.model import iris
@@ -176,7 +175,6 @@ def sessions_awaiting(store: Matching, spawner: str) -> list[str]:
 
 RECORD_READS: Final = "TRAILS_RECORD_READS"
 """The variable of the environment that says, as "1", that reads are kept on record, where the program does not say."""
-_WITHIN: Final = ContextVar("_WITHIN", default=False)
 
 
 def reads_are_recorded() -> bool:
@@ -186,7 +184,7 @@ def reads_are_recorded() -> bool:
 
 def is_within_reading() -> bool:
     """Tell whether something is read for a reading that is on record as a whole."""
-    return _WITHIN.get()
+    return read_records.WITHIN.get()
 
 
 @contextmanager
@@ -195,15 +193,15 @@ def record_reading(workspace: Workspace, session_ids: Sequence[str] | None, acti
 
     What reads them again on the way, as an audit does that is packed, is not noted once more.
     """
-    if not workspace.record_reads or _WITHIN.get():
+    if not workspace.record_reads or read_records.WITHIN.get():
         yield
         return
     _note(workspace, workspace.reader.ids() if session_ids is None else session_ids, action)
-    token = _WITHIN.set(True)
+    token = read_records.WITHIN.set(True)
     try:
         yield
     finally:
-        _WITHIN.reset(token)
+        read_records.WITHIN.reset(token)
 
 
 def _note(workspace: Workspace, session_ids: Sequence[str], action: str) -> None:

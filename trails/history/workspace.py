@@ -20,7 +20,7 @@ from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
-from trails.history import backup_records, turn_builder
+from trails.history import backup_records, read_records, turn_builder
 from trails.history.reader import Reader
 from trails.history.removal import deletion
 from trails.model import iris, validation
@@ -96,7 +96,9 @@ class Workspace(Handle):
         self.scan = turn_builder.check_screening(scan)
         """What becomes of a turn in which a secret is found, where `append` does not say."""
         self.record_reads = record_reads
-        """Whether what is read out of the store is kept on record: exports and audits."""
+        """Whether what is read out of the store is kept on record."""
+        self.reads = read_records.ReadRegister(store, is_on=record_reads)
+        """The register of what is read, but for exports and audits, which are on record by themselves."""
         self.store = store
         self.actor = actor
         self.rows = StoreRows(store)
@@ -210,6 +212,11 @@ class Workspace(Handle):
         """Return the IRI of who does something: whoever is named, else the process's own actor, else one that is unknown."""
         return activity_records.actor_of(by, self.actor)
 
+    def note_read(self, action: str, *session_ids: str, query: str | None = None, text: str | None = None) -> None:
+        """Take note of a read by the process's own actor, where the store keeps a record of reads."""
+        if self.reads.is_on:
+            self.reads.note(self.who(None), action, session_ids, query=query, text=text)
+
     def keeper(self) -> str:
         """Return the IRI of who does what falls due by a rule: the process's own actor, else the program."""
         return self.actor or activity_records.STORE_KEEPER
@@ -231,6 +238,7 @@ class Workspace(Handle):
                 holder.warn_if_pending()
             if self.feed is not None:
                 self.feed.close()
+            self.reads.write()
         finally:
             self.rows.close()
             self.store.close()

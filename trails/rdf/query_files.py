@@ -47,7 +47,7 @@ THEMES: Final = {
     "people": "who acted for whom, who influenced what, and what is kept about one person",
     "work": "what agents did: sub-agents, tools, models, results, tokens, time and cost",
     "removal": "what was taken away, by whom, by which rule, and what still repeats it",
-    "registers": "what those who answer for a store keep beside it: incidents and their deadlines, purposes, exports, backups",
+    "registers": "what those who answer for a store keep beside it: incidents, purposes, reads, exports, backups",
 }
 """The themes of the queries for auditors, in the order in which the guide tells them, and what each asks."""
 

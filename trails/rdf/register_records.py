@@ -176,6 +176,25 @@ class Export(RegisterEntry):
     """For whom it was made, where that was said."""
 
 
+class RecordReading(RegisterEntry):
+    """That somebody read records, once or several times within some seconds; `time` is that of the last."""
+
+    started: Annotated[datetime, Kept(v.STARTED_AT)]
+    """When that was the first time."""
+    through: Annotated[str, Kept(v.THROUGH)]
+    """`console`, `api`, `endpoint` or `remote` of a server; `command`, `python` or `mcp`."""
+    action: Annotated[str, Kept(v.ACTION)]
+    """What was done: `load`, `query`, the name of a command, the route of a request."""
+    used: Annotated[tuple[str, ...], Kept(v.USED, _SESSIONS)] = ()
+    """The ids of the sessions that were asked for, where some were named; they need not be there."""
+    query: Annotated[str | None, Kept(v.QUERY_NAME)] = None
+    """The name of the query of the catalogue."""
+    query_digest: Annotated[str | None, Kept(v.QUERY_DIGEST)] = None
+    """The SHA-256 of the text of any other query, or of what was searched for."""
+    count: Annotated[int, Kept(v.READ_COUNT)] = 1
+    """How often."""
+
+
 class Backup(RegisterEntry):
     """That a backup of the store was made. That it was destroyed is a `Closing`."""
 
@@ -215,6 +234,7 @@ _CLASSES: Final[Mapping[NamedNode, type[RegisterEntry]]] = {
     v.CLOSING: Closing,
     v.PROCESSING_PURPOSE: ProcessingPurpose,
     v.EXPORT: Export,
+    v.RECORD_READING: RecordReading,
     v.BACKUP: Backup,
     v.HELD_ERASURE: HeldErasure,
     v.HOLD: Hold,

@@ -202,6 +202,9 @@ HOLD, RETENTION_RULE = _trails("Hold RetentionRule")
 HELD_SESSION, HELD_UNTIL, KEPT_FOR = _trails("heldSession heldUntil keptFor")
 OF_PRINCIPAL, OF_LABEL, OF_META, OF_QUERY, OF_KIND = _trails("ofPrincipal ofLabel ofMeta ofQuery ofKind")
 INCIDENT_IN, INCIDENT_KIND, AWARE_AT, DUE_BY, CLOSES = _trails("incidentIn incidentKind awareAt dueBy closes")
+RECORD_READING, THROUGH, QUERY_NAME, QUERY_DIGEST, READ_COUNT = _trails(
+    "RecordReading through queryName queryDigest readCount"
+)
 BACKUP, BACKUP_PLACE, HELD_ERASURE, HELD_BY, ERASURE = _trails("Backup backupPlace HeldErasure heldBy erasure")
 EXPORT, EXPORT_FORMAT, EXPORTED_HEAD, AT_LOG_SIZE, AT_LOG_HEAD, DISCLOSED_TO = _trails(
     "Export exportFormat exportedHead atLogSize atLogHead disclosedTo"

@@ -11,14 +11,19 @@ import time
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TextIO
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.exceptions import HTTPException
+
+from trails.history.read_records import PART_OF_READ
+from trails.model import iris, validation
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from trails.serve.service import Service
+    from trails.session.repository import Repository
 
 _BODY_SECONDS: Final = 60.0
 """How long a client may take for the next part of a body."""
@@ -48,15 +53,48 @@ class Observed:
                 size += len(message.get("body", b""))
             await send(message)
 
+        token = PART_OF_READ.set(True)
         try:
             await self._app(scope, receive, sent)
         finally:
+            PART_OF_READ.reset(token)
+            if 0 < status < HTTPStatus.BAD_REQUEST and self._service.store.workspace.reads.is_on:
+                _note_read(self._service.store, scope)
             seconds = time.perf_counter() - began
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             route = scope.get("trails.route") or _first_part(scope["path"], status)
             self._service.metrics.observe(method, route, status, seconds)
             if self._log is not None:
                 self._log.put(_line(scope, status, size, seconds))
+
+
+_READ_BY_POST: Final = ("/sparql", "/queries/", "/store/read", "/api/queries")
+_PARTS: Final = {"api": "api", "sparql": "endpoint", "graphs": "endpoint", "queries": "endpoint", "store": "remote"}
+_NO_RECORDS: Final = frozenset({"health", "metrics", "login", "login.js", "logout", "static", "favicon.ico"})
+
+
+def _note_read(store: Repository, scope: Scope) -> None:
+    """Take note of a request that read records: by whom, through which part of the server, and what was named."""
+    path = scope["path"]
+    part = path.removeprefix("/").partition("/")[0]
+    is_read = scope["method"] in ("GET", "HEAD") or path.startswith(_READ_BY_POST)
+    if not is_read or part in _NO_RECORDS or path == "/api":
+        return
+    principal = getattr(scope.get("trails.caller"), "principal", None)
+    given = dict(scope.get("path_params") or {})
+    asked = parse_qs(scope["query_string"].decode("latin-1"))
+    is_query = path.startswith(("/queries/", "/audit/questions/"))
+    query = str(given.pop("name", "")) or None if is_query else None
+    named = [str(given[each]) for each in ("session", "id") if each in given] + asked.get("session", [])
+    named += asked.get("id", []) if part not in _PARTS else []
+    store.workspace.reads.note(
+        store.workspace.who(principal),
+        scope.get("trails.route") or path if part not in ("queries", "audit") else f"/{part}",
+        filter(validation.is_session_id, (each.removeprefix(iris.session("")) for each in named)),
+        through=_PARTS.get(part, "console"),
+        query=query,
+        text=scope.get("trails.query"),
+    )
 
 
 def _first_part(path: str, status: int) -> str:

@@ -23,6 +23,7 @@ from trails.rdf.register_records import (
     HeldErasure,
     Incident,
     ProcessingPurpose,
+    RecordReading,
     RegisterEntry,
     incident_deadline,
 )
@@ -211,6 +212,19 @@ class Registers(Facet, public=True):
         """
         wanted = None if session is None else names.find_record(self._workspace, session).id
         every = registers.read_entries(self._workspace.store, Export)
+        return [each for each in every if wanted is None or wanted in each.used]
+
+    # --- reads
+
+    def reads(self, session: names.Name | None = None) -> list[RecordReading]:
+        """Return the reads that are on record, oldest first: all, or those for which a session was named.
+
+        They are on record where the store was opened with `record_reads`. What was read within the last 2 seconds is written
+        first. Exports and audits are not among them: see `exports`, and the query `history-reads`.
+        """
+        wanted = None if session is None else self._workspace.session_id(session)
+        self._workspace.reads.write()
+        every = registers.read_entries(self._workspace.store, RecordReading)
         return [each for each in every if wanted is None or wanted in each.used]
 
     # --- backups

@@ -220,6 +220,7 @@ class Repository(Handle, public=True):
             store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
         )
         store.origin, made.workspace.rows.later = self, self.workspace.rows
+        made.workspace.reads = self.workspace.reads
         store.follow(made.workspace.start_anew)
         return made
 
@@ -608,6 +609,7 @@ class Repository(Handle, public=True):
 
         window = Window(max_tokens, pinned_count, counter or estimate, cut)
         chain = names.find_lineage(self.workspace, session)
+        self.workspace.note_read("context", chain[0].id)
         return model_context.context_of_stored(
             self.reader, chain, window, query=query, brief=brief, background=background
         )
@@ -952,10 +954,22 @@ class Repository(Handle, public=True):
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows)
         self.workspace.refresh(fresh)
+        self._note_query(text, parameters)
         if query_files.exists(text):
             return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
         return user_queries.answer(self.store, text, limits.over(self.limits), union=union)
+
+    def _note_query(self, text: str, parameters: Mapping[str, Any]) -> None:
+        if not self.workspace.reads.is_on:
+            return
+        if not query_files.exists(text):
+            self.workspace.note_read("query", text=text)
+            return
+        given = parameters.get("session", ())
+        named = [given] if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
+        sessions = [iris.session_id(each) if each.startswith(iris.session("")) else each for each in named]
+        self.workspace.note_read("query", *sessions, query=text)
 
     def _of_catalogue(self, asked: query_files.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
         bound = asked.bind(**parameters)
@@ -1021,6 +1035,7 @@ class Repository(Handle, public=True):
         validation.text(text, "the query")
         limits = QueryLimits(timeout, max_rows).over(self.limits)
         self.workspace.refresh(fresh)
+        self._note_query(text, parameters)
         if query_files.exists(text):
             return user_queries.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
         self._refuse_named(text, parameters)

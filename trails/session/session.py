@@ -963,6 +963,7 @@ def load_session(
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
     chain = names.find_lineage(workspace, session)
+    workspace.note_read("load", chain[0].id)
     if limits is None and last is None:
         turns = reader.transcript(chain)
     else:
@@ -983,6 +984,7 @@ def replay_session(
     """
     end = None if up_to_index is None else min(validation.index(up_to_index, "up_to_index"), validation.MAX_WHOLE)
     chain = names.find_lineage(workspace, session)
+    workspace.note_read("replay", chain[0].id)
     return [
         {"role": role, "content": stored_json(text) if structured else text, "index": index, "branch": branch}
         for index, role, branch, text, structured in workspace.reader.transcript(chain, end).said()

@@ -12,7 +12,7 @@ from trails.display.terminal_text import clean, one_line
 from trails.rdf.register_records import INCIDENT_DAYS
 
 if TYPE_CHECKING:
-    from trails.rdf.register_records import Export, ProcessingPurpose
+    from trails.rdf.register_records import Export, ProcessingPurpose, RecordReading
     from trails.session.registers import BackupState, IncidentState
 
 
@@ -54,6 +54,26 @@ def list_purposes(*, session: str | None, agent: str | None) -> None:
 def _purpose_row(each: ProcessingPurpose) -> tuple[str, ...]:
     of = clean(each.of.removeprefix("urn:trails:"))
     return one_line(each.purpose), each.basis or "unknown", of, clean(each.by), cli.view.moment(each.time)
+
+
+@cli.command("reads", pager=True, as_of=True, limit=True)
+@click.argument("session", metavar="[SESSION]", required=False)
+def list_reads(*, session: str | None) -> None:
+    """List who read records: what, when, and through what.
+
+    Reads are on record where TRAILS_RECORD_READS is 1. SESSION is an id or an IRI, also of a session that was deleted.
+    """
+    with cli.open_store(reading=True) as store:
+        every = store.registers.reads(session)
+    draw = cli.table("last (UTC),by,through,what,sessions,query,times", _read_row, fold=("sessions", "what"))
+    cli.answer_list("reads", every, draw, "there are no reads on record")
+
+
+def _read_row(each: RecordReading) -> tuple[str, ...]:
+    query = each.query or ("" if each.query_digest is None else each.query_digest[:16])
+    sessions = ", ".join(map(clean, each.used))
+    when = cli.view.moment(each.time)
+    return when, clean(each.by), each.through, one_line(each.action), sessions, query, str(each.count)
 
 
 @cli.command("exports", pager=True, as_of=True, limit=True)

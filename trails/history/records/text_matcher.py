@@ -165,7 +165,7 @@ _NOBODYS: Final = frozenset(
         vocab.LEGAL_BASIS,
         vocab.EXPORT_FORMAT,
         vocab.EXPORTED_HEAD,
-        vocab.AT_LOG_HEAD,
+        vocab.AT_LOG_HEAD, vocab.THROUGH, vocab.QUERY_DIGEST,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip

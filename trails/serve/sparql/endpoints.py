@@ -79,6 +79,7 @@ class _Endpoint:
         query = protocol.query(request.method, request.url.query, request.headers.get("content-type", ""), body)
         if query is None:
             return await self._description(request)
+        request.scope["trails.query"] = query.text  # of which the register of reads keeps a digest
         formats = _formats(request, query.format)
         base = str(request.url.replace(query=""))
         return await self._answer(
