@@ -18,6 +18,19 @@ ANN, BEN, CAT, ERIN = (f"principal:{name}" for name in ("ann", "ben", "cat", "er
 ANONYMOUS, CLERK, GHOST = "principal:anonymous", "agent:clerk", "agent:ghost"
 
 NINE: list[Answer] = [
+    # dinner has turn 1 from plan; what the agents scored is no check by a person
+    ("human-checks", {}, "session kind from up_to name verdict by", [
+        ("dinner", "score", None, 6, "accuracy", 0.25, BOB),
+        ("dinner", "score", None, 6, "done", True, BOB),
+        ("plan", "score", 1, 2, "tone", "warm", BOB),
+        ("plan", "note", 1, 2, None, "Which tool was that?", BOB),
+    ]),
+    ("human-checks", {"session": "dinner"}, "time", [(day(28),), (day(28),)]),
+    ("recipients", {}, "session turn channel account peer outcome attempt time delivery", [
+        ("desk", "desk#1", "smtp", None, "eve", "failed", 1, day(12), "desk/ledger/4"),
+        ("desk", "desk#1", "smtp", None, "eve", "sent", 2, day(13), "desk/ledger/5"),
+    ]),
+    ("recipients", {"session": "hall"}, "turn", []),
     ("delegations", {"who": "carol"}, "agent behalf basis session given since", [
         ("agent:cook", CAROL, "session", "recipes", "recipes", day(5)),
     ]),

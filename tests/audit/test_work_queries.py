@@ -85,6 +85,53 @@ NINE: list[Answer] = [
     ]),
 ]  # fmt: skip
 
+VENDORS: list[Answer] = [
+    # of what was deleted only the copy is left, and tells where the call was made; the pick counts for its source
+    ("model-history", {}, "session provider model answers timed first last", [
+        ("kept", "acme", "big-1", 1, 1, day(1), day(1)),
+        ("kept", "acme", "big-2", 2, 2, day(3), day(4)),
+        ("kept", None, None, 1, 1, day(5), day(5)),
+        ("lost", "globe", "round-7", 1, 1, day(2), day(2)),
+    ]),
+    ("model-history", {"session": "kept"}, "model answers", [("big-1", 1), ("big-2", 2), (None, 1)]),
+    ("tool-versions", {}, "tool server version answers first last", [
+        ("look", None, None, 1, day(8), day(8)),
+        ("look", "files", "1.0", 1, day(6), day(6)),
+        ("look", "files", "2.0", 2, day(7), day(9)),
+        ("send", "post", None, 1, day(9), day(9)),
+    ]),
+    ("tool-versions", {"tool": "send"}, "server answers", [("post", 1)]),
+]  # fmt: skip
+
+
+def vendors(store: Repository) -> None:
+    """Fill a store with models and tools in several versions, a copy whose original is deleted, and a fork and a pick."""
+    kept = store.create(id="kept", principal="ann")
+    for number, model in ((1, "big-1"), (3, "big-2"), (4, "big-2"), (5, None)):
+        call = trails.Call(ended=day(number), provider="acme") if model else None
+        kept.append("assistant", "Yes", model=model, call=call, stop_reason="end", time=day(number))
+    kept.append("user", "Look three times, and once more", time=day(6))
+    kept.persist()
+    lost = store.create(id="lost", principal="ann")
+    lost.append("assistant", "Round", model="round-7", call=trails.Call(provider="globe"), time=day(2))
+    lost.persist()
+    lost.flatten(id="rest")
+    store.delete("lost")
+    tools = store.create(id="tools", principal="ann")
+    names = ["look", "look", "look", "look", "send"]
+    calls = [{"id": f"c{number}", "name": name, "arguments": {}} for number, name in enumerate(names)]
+    tools.append("user", "Look and send", tool_calls=calls, time=day(6))
+    versions = [("files", "1.0", 6), ("files", "2.0", 7), (None, None, 8), ("files", "2.0", 9), ("post", None, 9)]
+    for number, (server, version, when) in enumerate(versions):
+        told = {name: each for name, each in (("server", server), ("version", version)) if each}
+        tools.append("tool", "Done", tool_results=[{"call_id": f"c{number}", **told}], time=day(when))
+    tools.persist()
+    kept.fork(at=2, id="fork").persist()
+    tools.cherry_pick("kept", 0)
+    tools.persist()
+    tools.flatten(id="again")
+
+
 NINE_O_CLOCK = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
@@ -214,4 +261,4 @@ def _desk_and_till(store: Repository) -> None:
     subagent_runs.register_run(run).commit(store.store)
 
 
-STORES = {fill: NINE, shop: SHOP, clock: CLOCK}
+STORES = {fill: NINE, shop: SHOP, clock: CLOCK, vendors: VENDORS}

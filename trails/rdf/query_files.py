@@ -11,6 +11,7 @@ purpose, parameters and columns, and the theme of a query for auditors::
 
     # theme: one of `THEMES`, in the folder `audit` only
     # purpose: one sentence
+    # keywords: words that people ask with and the header does not use, if any; `trails queries --search` finds by them
     # param turn (turn): what it is            - kinds: session, turn, iri, text, integer, time; "optional" may follow
     # column source (iri): what it is
 """
@@ -32,7 +33,9 @@ from trails.model import iris, validation
 from trails.rdf import vocab
 from trails.suggestions import did_you_mean
 
-_HEADER: Final = re.compile(r"#\s*(purpose|theme|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)")
+_HEADER: Final = re.compile(
+    r"#\s*(purpose|theme|keywords|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)"
+)
 _MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
 _LIST: Final = re.compile(r"\{[^{}]*\}")
 _CONSTANT: Final = re.compile(r"<[^<>\s=]*>|(?<![\w?:.-])\d+\b")
@@ -91,6 +94,8 @@ class QueryFile:
     columns: tuple[Column, ...]
     text: str
     _pieces: tuple[str | _Slot, ...]
+    keywords: str = ""
+    """Words that people ask with and the rest of the header does not use, with spaces between them."""
     theme: str = ""
     """What a query of the folder `audit` is about, one of `THEMES`; empty for the others."""
 
@@ -273,7 +278,7 @@ def find(name: str) -> QueryFile:
 
 def parse(name: str, folder_name: str, text: str) -> QueryFile:
     """Return a query file from its text; a header or marker that is not as documented raises `InvalidInput`."""
-    purpose, theme, parameters, columns = "", "", [], []
+    purpose, theme, keywords, parameters, columns = "", "", "", [], []
     pieces: list[str | _Slot] = []
     for line in text.splitlines(keepends=True):
         if header := _HEADER.match(line):
@@ -282,6 +287,8 @@ def parse(name: str, folder_name: str, text: str) -> QueryFile:
                 purpose = description.strip()
             elif what == "theme":
                 theme = description.strip()
+            elif what == "keywords":
+                keywords = description.strip()
             elif what == "param":
                 parameters.append(Parameter(item, kind, bool(optional), description.strip()))
             else:
@@ -296,7 +303,9 @@ def parse(name: str, folder_name: str, text: str) -> QueryFile:
         raise InvalidInput(f"query {name!r}: header and markers differ (purpose {purpose!r}, {declared} and {slots})")
     if folder_name == "audit" and theme not in THEMES:
         raise InvalidInput(f"query {name!r}: its theme is {theme!r}, and one of {', '.join(THEMES)} is wanted")
-    return QueryFile(name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces), theme)
+    return QueryFile(
+        name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces), keywords, theme
+    )
 
 
 def _cut(name: str, line: str, parameter: str) -> list[str | _Slot]:
