@@ -29,6 +29,7 @@ from trails.history.export_records import record_export
 from trails.history.lookup.session_quads import session_quads
 from trails.integrity import verify_archive, verify_export, verify_log, verify_pack
 from trails.integrity.signed_notes import sign
+from trails.integrity.signed_statements import open_statement, sign_statement
 from trails.integrity.verify_archive import MANIFEST, Altered, NoPack, PackFiles, read_files, zipped
 from trails.integrity.verify_log import BadKey
 from trails.integrity.verify_pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
@@ -223,6 +224,18 @@ def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> PackAnsw
         wrong = "; ".join(dict.fromkeys(each.message for each in answer.altered[:5]))
         raise IntegrityError(f"the pack does not hold: {wrong}: {_AGAIN}")
     return answer
+
+
+def signed_statement(files: Mapping[str, bytes], signer: str) -> bytes:
+    """Return the manifest of a pack as a signed statement for a transparency service, by the log's secret key."""
+    report = json.loads(files[MANIFEST])["predicate"]["report"]
+    return sign_statement(files[MANIFEST], report_extension(report), signer)
+
+
+def check_statement(files: Mapping[str, bytes], statement: bytes, verifiers: Sequence[str]) -> None:
+    """Accept a signed statement that holds the very manifest of a pack; `IntegrityError` for any other."""
+    if open_statement(statement, verifiers).payload != files[MANIFEST]:
+        raise IntegrityError("the signed statement is of another pack: it holds another manifest")
 
 
 def pack_notes(packed: PackFiles, answer: PackAnswer) -> list[str]:

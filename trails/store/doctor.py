@@ -40,6 +40,7 @@ _ENGINE: Final = ((0, 5, 13), (0, 6))
 _EXTRAS: Final = {
     "checkpoint": "cryptography",
     "timestamps": "rfc3161_client",
+    "scitt": "cbor2",
     "pandas": "pandas",
     "arrow": "pyarrow",
     "plot": "matplotlib",

@@ -143,9 +143,16 @@ def _draw(made: Report) -> None:
 @cli.command("check", group=audit, store=False)
 @click.argument("report", metavar="REPORT|PACK", type=click.Path(exists=True, path_type=Path))
 @note_option("--checkpoint", "The checkpoint that vouches for a report; a pack has its own.")
+@cli.option("--statement FILE", "The signed statement of the pack (COSE, SCITT).", type=cli.EXISTING_FILE)
 @evidence_options
 def check(
-    *, report: Path, checkpoint: str | None, timestamp: bytes | None, authorities: list[str], **demanded: Any
+    *,
+    report: Path,
+    checkpoint: str | None,
+    statement: Path | None,
+    timestamp: bytes | None,
+    authorities: list[str],
+    **demanded: Any,
 ) -> None:
     """Check that a log vouches for a report or a pack, without any store.
 
@@ -165,9 +172,13 @@ def check(
         answer = evidence_pack.check_pack(packed.files, demanded["verifiers"])
         text = cli.decoded(packed.files["report.json"], "report.json")
         checkpoint = checkpoint or cli.decoded(packed.files["report.checkpoint"], "report.checkpoint")
+        if statement is not None:
+            evidence_pack.check_statement(packed.files, files.read_whole(statement), demanded["verifiers"])
         of_pack = {"form": packed.form, "ignored": packed.ignored, **answer._asdict()}
         for line in evidence_pack.pack_notes(packed, answer):
             cli.note(one_line(line))
+    elif statement is not None:
+        cli.refuse("--statement goes with a pack")
     else:
         text = cli.read_text(report)
     if checkpoint is None:
@@ -187,6 +198,7 @@ def check(
 @signature_options
 @cli.time_option("--time", "When the audit is said to be made; default: now.")
 @cli.option("--key FILE", "The log's secret key: it vouches for the report.", type=cli.EXISTING_FILE)
+@cli.option("--statement FILE", "With --key: write a signed statement (COSE, SCITT).", type=cli.NEW_FILE)
 @cli.recipients_option
 def pack_files(
     *,
@@ -194,6 +206,7 @@ def pack_files(
     everything: bool,
     output: Path,
     key: Path | None,
+    statement: Path | None,
     recipients: tuple[str, ...],
     **how: Any,
 ) -> None:
@@ -208,6 +221,9 @@ def pack_files(
 
     _check_scope(session, everything=everything)
     refuse_existing(output)
+    refuse_existing(statement)
+    if statement is not None and key is None:
+        cli.refuse("--statement goes with --key: the log's key signs it")
     signer = None if key is None else cli.read_text(key)
     with cli.open_store(reading=not recipients, recorded=True) as store:
         made = audited(store, session, **how)
@@ -219,7 +235,10 @@ def pack_files(
             signer=signer,
             recipients=recipients,
         )
+    signed = b"" if statement is None or signer is None else evidence_pack.signed_statement(packed, signer)
     evidence_pack.write_pack(packed, output, made.time)
+    if statement is not None:
+        files.write_new(statement, signed, public=True)
     value = {"output": str(output), "report": made.digest, "files": sorted(packed)}
     cli.answer(value, None, said=f"wrote {len(packed)} files to {one_line(str(output))}")
 
