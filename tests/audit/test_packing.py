@@ -28,6 +28,7 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import verify_export
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import new_key, open_checkpoint, sign
+from trails.integrity.verify_archive import PackFiles
 from trails.rdf import vocab
 from trails.store.contract import Change
 
@@ -148,6 +149,10 @@ def test_a_store_with_a_gap_is_packed_as_it_stands(store: Repository) -> None:
     found = verify_export.report(verify_export.Export(io.BytesIO(files["records.nq"])))["findings"]
     assert ("index-gap", 1) in [(each["code"], each["index"]) for each in found]
     assert any("plan" in each for each in json.loads(files["manifest.json"])["predicate"]["missing"])
+    answer = evidence_pack.check_pack(files, [KEY])  # the pack is as it was made: what is wrong was wrong in the store
+    assert (answer.altered, answer.ok) == ((), False)
+    notes = evidence_pack.pack_notes(PackFiles(files, "folder", ()), answer)
+    assert [note.partition(",")[0] for note in notes] == ["the records are as they were packed"]
 
 
 def run(*arguments: str) -> Result:
