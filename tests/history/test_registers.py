@@ -418,3 +418,9 @@ def test_a_request_to_a_server_is_one_read_by_its_principal() -> None:
             ("endpoint", (), None),
         ]
         assert reads[-1].query_digest == hashlib.sha256(b"ASK{}").hexdigest()
+
+
+def test_of_a_destroyed_backup_nothing_more_is_noted(kept: Repository) -> None:
+    kept.registers.destroyed_backup("nightly")
+    kept.redact("plan", 0)
+    assert [each.erasures for each in kept.registers.backups()] == [()]

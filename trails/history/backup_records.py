@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trails.history import log_leaves
 from trails.history.records import registers
@@ -28,6 +28,8 @@ from trails.store.log.sqlite import SqliteHome
 NOTICE: Final = "ERASED-SINCE.txt"
 """The file in a backup's folder that says what the store has erased since: without any of its content."""
 _CHUNK: Final = 1 << 20
+_TAKING_OUT: Final = frozenset({"delete", "discard", "redact"})
+"""The kinds of leaves that tell of something that was taken out."""
 
 
 def describe_backup(folder: Path) -> tuple[str, int, int, str]:
@@ -50,36 +52,58 @@ def open_backups(store: QuadStore) -> list[Backup]:
     return [each for each in registers.read_entries(store, Backup) if each.token not in closed]
 
 
+class _Erased(NamedTuple):
+    """A deletion or redaction, and which lines of the log tell of it and of what it took out, counted from 0."""
+
+    act: str
+    first: int
+    """The line that first tells of what was taken out."""
+    line: int
+
+    def is_held_by(self, size: int) -> bool:
+        """Tell whether a copy of the store in which the log has so many lines holds it."""
+        return self.first < size <= self.line
+
+
 def erased_since(store: QuadStore, lines: Sequence[str], size: int) -> list[str]:
     """Return the deletions and redactions that took out something that the first `size` lines of a log tell of, by IRI.
 
     Of what is said of a session beside its turns the log does not tell when it came: it counts if the session was there.
     """
-    lengths: dict[str, int] = {}
-    subjects: set[str] = set()
-    for line in lines[:size]:
-        leaf, _ = parse_leaf(line)
-        subjects.add(leaf.session_iri)
-        if leaf.kind == "turns":
-            lengths[leaf.session_iri] = max(leaf.count, lengths.get(leaf.session_iri, 0))
+    return list(dict.fromkeys(each.act for each in _erased(store, lines, size) if each.is_held_by(size)))
+
+
+def _erased(store: QuadStore, lines: Sequence[str], since: int) -> list[_Erased]:
+    """Return what was taken out by lines from `since` on: the log is gone through once."""
     acts = {leaf: quads[0].subject for leaf, quads in log_leaves.redaction_leaves(store) if quads}
-    found: dict[str, None] = {}
-    for line in lines[size:]:
-        leaf, _ = parse_leaf(line)
-        found |= dict.fromkeys(_erasures(leaf, acts, subjects, lengths))
-    return list(found)
+    first: dict[str, int] = {}
+    lengths: dict[str, list[tuple[int, int]]] = {}
+    found: list[_Erased] = []
+    for number, line in enumerate(lines):
+        kind, subject, count, _ = line.split(" ", 3)
+        first.setdefault(subject, number)
+        if kind == "turns":
+            lengths.setdefault(subject, []).append((int(count), number))
+        elif kind in _TAKING_OUT and number >= since:
+            for act, home, index in _taken_out(parse_leaf(line)[0], acts):
+                grown = lengths.get(home, [])
+                came = first.get(home) if index is None else next((at for end, at in grown if end > index), None)
+                found += [_Erased(act, came, number)] if came is not None else []
+    return found
 
 
-def _erasures(leaf: Leaf, acts: Mapping[Leaf, object], subjects: set[str], lengths: dict[str, int]) -> Iterator[str]:
-    if leaf.kind == "delete" and leaf.session_iri in subjects:
-        yield iris.deletion(leaf.session_iri)
-    elif leaf.kind == "discard" and iris.removed_document(leaf.session_iri) in subjects:
-        yield leaf.session_iri
-    elif leaf.kind == "redact" and leaf in acts:
-        of_turn = iris.is_session(leaf.session_iri)
-        home = leaf.session_iri if of_turn else iris.session(iris.session_id(leaf.session_iri))
-        if home in subjects and (not of_turn or leaf.count < lengths.get(home, 0)):
-            yield str(getattr(acts[leaf], "value", ""))
+def _taken_out(leaf: Leaf, acts: Mapping[Leaf, object]) -> Iterator[tuple[str, str, int | None]]:
+    """Yield the act that a line of the log tells of, of what, and at which index where that is a turn."""
+    if leaf.kind == "delete":
+        yield iris.deletion(leaf.session_iri), leaf.session_iri, None
+    elif leaf.kind == "discard":
+        yield leaf.session_iri, iris.removed_document(leaf.session_iri) or "", None
+    elif leaf in acts:
+        act = str(getattr(acts[leaf], "value", ""))
+        if iris.is_session(leaf.session_iri):
+            yield act, leaf.session_iri, leaf.count
+        else:
+            yield act, iris.session(iris.session_id(leaf.session_iri)), None
 
 
 def note_held(store: QuadStore, deed: Deed) -> None:
@@ -91,10 +115,11 @@ def note_held(store: QuadStore, deed: Deed) -> None:
     if not backups:
         return
     known = {(each.held_by, act) for each in registers.read_entries(store, HeldErasure) for act in each.erasures}
-    lines = store.log.lines()
+    erased = _erased(store, store.log.lines(), min(each.log_size for each in backups))
     made: list[HeldErasure] = []
     for backup in backups:
-        new = [act for act in erased_since(store, lines, backup.log_size) if (backup.token, act) not in known]
+        held = dict.fromkeys(each.act for each in erased if each.is_held_by(backup.log_size))
+        new = [act for act in held if (backup.token, act) not in known]
         if new:
             made.append(
                 HeldErasure(
