@@ -192,22 +192,29 @@ def _session_of(store: trails.Repository, name: str) -> str:
 
 @cli.command("queries", pager=True, limit=True)
 @click.argument("name", metavar="[NAME]", required=False, type=cli.Named("query"))
-def list_queries(*, name: str | None) -> None:
+@cli.option("--search QUESTION", "Only those that fit a question in your words, best first.", name="question")
+def list_queries(*, name: str | None, question: str | None) -> None:
     """List the ready-made queries, or print one of them.
 
     With NAME, the query's own text: it runs as it stands in any SPARQL console.
     """
-    from trails.rdf import query_files
+    from trails.rdf import query_files, query_search
+
+    if name is not None and question is not None:
+        cli.refuse("a NAME prints one query, --search QUESTION lists those that fit; give one of the two")
 
     if name is not None:
         asked = query_files.find(name)
         cli.answer(_described(asked) | {"text": asked.text}, asked.text, partial(click.echo, nl=False))
         return
     every = list(query_files.catalogue().values())
+    none = "there are none"
+    if question is not None:
+        every, none = query_search.ranked(question, every), "no query is about that; `trails queries` lists them all"
     draw = cli.table(
         "name,purpose,parameters", _row, least={"purpose": 24, "parameters": 10}, styles={"name": "cyan"}, rule=False
     )
-    cli.answer_list("queries", every, draw, "there are none", describe=_described)
+    cli.answer_list("queries", every, draw, none, describe=_described)
 
 
 def _row(query: QueryFile) -> tuple[str, str, str]:
