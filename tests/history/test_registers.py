@@ -324,6 +324,7 @@ def test_reads_say_who_read_what_through_what_and_how_often(watched: Repository)
     watched.load("plan")
     watched.load("plan")
     watched.replay("plan")
+    watched.search("number")
     watched.query("transcript", session="plan")
     text = 'SELECT ?t { ?t prov:value "My number is 5" }'
     watched.query(text)
@@ -331,6 +332,7 @@ def test_reads_say_who_read_what_through_what_and_how_often(watched: Repository)
     assert [(each.action, each.used, each.query, each.count) for each in reads] == [
         ("load", ("plan",), None, 2),
         ("replay", ("plan",), None, 1),
+        ("search", (), None, 1),
         ("query", ("plan",), "transcript", 1),
         ("query", (), None, 1),
     ]
@@ -424,3 +426,15 @@ def test_of_a_destroyed_backup_nothing_more_is_noted(kept: Repository) -> None:
     kept.registers.destroyed_backup("nightly")
     kept.redact("plan", 0)
     assert [each.erasures for each in kept.registers.backups()] == [()]
+
+
+def test_whoever_sees_some_sessions_only_sees_no_register(plan: Repository) -> None:
+    from trails.serve.scoped_views import ScopedViews
+
+    plan.registers.flag_incident(session="plan", reason="Lost", by="alice")
+    plan.registers.set_purpose("Trips", session="plan", by="alice")
+    view = ScopedViews(plan).of("alice")
+    assert "plan" in view
+    assert view.store.quads((None, vocab.TYPE, vocab.INCIDENT, vocab.CATALOG)) == []
+    assert view.registers.incidents() == []
+    assert view.registers.purposes() == []

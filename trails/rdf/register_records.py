@@ -190,7 +190,7 @@ class RecordReading(RegisterEntry):
     query: Annotated[str | None, Kept(v.QUERY_NAME)] = None
     """The name of the query of the catalogue."""
     query_digest: Annotated[str | None, Kept(v.QUERY_DIGEST)] = None
-    """The SHA-256 of the text of any other query, or of what was searched for."""
+    """The SHA-256 of the text of any other query."""
     count: Annotated[int, Kept(v.READ_COUNT)] = 1
     """How often."""
 

@@ -80,6 +80,7 @@ def search_turns(
     check_limit(limit)
     runs: dict[str, lineage.Segment] = {}
     workspace.refresh(fresh)
+    workspace.note_read("search")  # and no digest of the text: a name is soon guessed
     if session is not None:
         runs = {run.record.id: run for run in lineage.segments(names.find_lineage(workspace, session))}
     after = None if cursor is None else _Place(*summaries.parse_cursor(cursor, len(_Place._fields)))
