@@ -24,6 +24,7 @@ from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trails.audit import Report
+    from trails.audit.audit_diff import AuditDiff
     from trails.provenance import Finding, Validation
 
 _VERDICTS: Final = ("validity", "completeness", "integrity", "findings")
@@ -188,6 +189,39 @@ def check(
     value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp, **of_pack}
     by = "" if stamp is None else f", by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
     cli.answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}")
+
+
+@cli.command("diff", group=audit, store=False)
+@click.argument("before", metavar="A", type=click.Path(exists=True, path_type=Path))
+@click.argument("after", metavar="B", type=click.Path(exists=True, path_type=Path))
+def diff(*, before: Path, after: Path) -> None:
+    """Say what changed between two audits, without any store.
+
+    A and B are each what `trails audit --format json` wrote, or the folder or zip of `trails audit pack`, of the same session
+    or of the whole store. Sessions and findings are compared; models, tools and removals only where both are packs. A
+    session that was deleted is one that is gone, and removals are those of turns, texts and marks. Whether a log vouches for
+    the audits is for `trails audit check` to say.
+    """
+    from trails.audit.audit_diff import diff_audits, read_audit
+
+    found = diff_audits(read_audit(before), read_audit(after))
+    cli.answer(found.to_dict(), found, _draw_diff)
+
+
+def _draw_diff(found: AuditDiff) -> None:
+    click.echo(f"from {one_line(found.times[0])} to {one_line(found.times[1])}")
+    for name in ("sessions", "models", "tools", "removals", "findings"):
+        changes = getattr(found, name)
+        if changes is None:
+            click.echo(f"{name}: unknown, for a report has no records; compare two packs")
+            continue
+        click.echo(f"{name}: {len(changes.added)} added, {len(changes.gone)} gone")
+        for sign, values in (("+", changes.added), ("-", changes.gone)):
+            for each in values:
+                click.echo(f"  {sign} {one_line(each if isinstance(each, str) else ' '.join(each))}")
+        if name == "sessions":
+            for changed in found.changed:
+                click.echo(f"  ~ {one_line(changed.session)}: {changed.turns[0]} turns, then {changed.turns[1]}")
 
 
 @cli.command("pack", group=audit)
