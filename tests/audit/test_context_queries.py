@@ -165,6 +165,7 @@ SPREAD: list[Answer] = [
     # scan's answer came before the page; the branch left before it; the fork and the lead had it, the lead by scan's result
     ("answers-resting-on", {"tool": "fetch"}, "session index path place source first", [
         ("fork", 3, "itself", "fork", "scan", 2),
+        ("fork", 4, "itself", "fork", "scan", 2),
         ("later", 3, "result", "fork", "lead", 1),
         ("lead", 2, "result", "transcript", "lead", 1),
         ("scan", 3, "itself", "transcript", "scan", 2),
@@ -204,6 +205,7 @@ def spread(store: Repository) -> None:
     for name, at in (("before", 2), ("fork", 3)):
         branch = work.fork(at=at, id=name)
         branch.append("assistant", "Well")
+        branch.append("assistant", "Yes")
         branch.persist()
 
 
