@@ -37,7 +37,7 @@ def bring_in_commit(connection: sqlite3.Connection, number: int, change: Any) ->
             catch_up(connection, number - 1)
             connection.execute("UPDATE rows_at SET number = ?", (number,))
         if change is not None:
-            drop, removed, added = change.record.drop, change.remove, change.add
+            drop, removed, added = (*change.record.drop, *change.lost), change.remove, change.add
             if change.is_packed:
                 removed, added = _quads_of(change.record)
             row_writer.apply(connection, remove=removed, add=added, drop=drop, leaves=change.lines)
@@ -248,7 +248,8 @@ class StoreRows:
             return
         with self._home.reading() as connection:
             number = rows_number(connection)
-        if 0 <= number < self._home.head().number:
+            has_rows = number >= 0 or row_schema.has_all_tables(connection)
+        if has_rows and number < self._home.head().number:
             self._catch_up(self._home)
         with self._home.reading() as connection:
             is_whole = number < 0 or row_schema.has_all_tables(connection)

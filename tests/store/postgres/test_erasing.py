@@ -349,3 +349,25 @@ def test_a_copy_that_was_closed_when_a_text_was_erased_elsewhere_loses_it_as_it_
             assert list(there.search("4711")) == []
             assert ("chat" in there) == (erase is not delete)
             assert there.verify().findings == ()
+
+
+@pytest.mark.parametrize("erase", [redact, redact_matching, delete])
+def test_a_process_that_shares_a_copy_erases_what_another_one_brought_in_there_and_it_never_saw(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, erase: Callable[[trails.Repository], None]
+) -> None:
+    with trails.open(url, create=True) as here:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        with trails.open(url) as behind, trails.open(url) as ahead:
+            session = talk(here, "Hello", _SAID)
+            session.set_label("4711 and a label")
+            ahead.sync()
+            assert [found.session_id for found in ahead.search("4711")] == ["chat"]
+            erase(here)
+            behind.sync()
+            ahead.sync()
+            for each in (behind, ahead):
+                assert list(each.search("4711")) == []
+                assert len(each.list()) == (erase is not delete)
+                assert each.verify().findings == ()
+            files = [each for each in (tmp_path / "elsewhere").rglob("*") if each.is_file()]
+            assert [each for each in files if b"secret is 4711" in each.read_bytes()] == []

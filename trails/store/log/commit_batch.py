@@ -57,6 +57,9 @@ class Settled:
     """The graphs that it adds quads to or removes them from."""
     size: int
     """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
+    lost: Sequence[str] = ()
+    """The properties that it drops of which the log no longer has the values. `remove` has those that are known here; what is
+    derived from records that others brought in may have more."""
 
     @property
     def is_packed(self) -> bool:
@@ -151,10 +154,9 @@ class Batch:
         add, remove = (_parsed(part) for part in (record.quads_added, record.remove))
         after, made = self._after(record)
         graphs = [each for each in record.drop if " " not in each]
-        if len(graphs) < len(
-            record.drop
-        ):  # of an erased property, the log does not tell the value: it is looked up here
-            left = [quad for each in record.drop if " " in each for quad in self._of_property(each)]
+        lost = [each for each in record.drop if " " in each]
+        if lost:  # of an erased property, the log does not tell the value: it is looked up here
+            left = [quad for each in lost for quad in self._of_property(each)]
             remove = list(dict.fromkeys([*remove, *left]))
             record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
         dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
@@ -162,7 +164,7 @@ class Batch:
         self._keep_in_mind(add, [*dropped, *remove])
         waiting = Waiting(Change()) if waiting is None else waiting
         self.settled.append(
-            Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched, _size(add, record))
+            Settled(waiting, add, remove, made, record.leaves, after, record, graphs_touched, _size(add, record), lost)
         )
 
     def _take_packed(self, record: CommitRecord, waiting: Waiting | None) -> None:

@@ -479,6 +479,11 @@ class SqliteHome:
             with self._ending():
                 yield self._writer
 
+    def forget_derived(self) -> None:
+        """Have what is derived from the log made anew, all of it, before it is next read."""
+        with self.deriving() as writer, contextlib.suppress(sqlite3.OperationalError):  # none yet
+            writer.execute("UPDATE rows_at SET number = -1")
+
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
         """End the transaction that `lock` began: with a commit, or without a trace if something is raised."""

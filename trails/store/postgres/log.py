@@ -163,6 +163,10 @@ class PostgresLog(Log):
         return self._server.since(number, CHUNK)
 
     def _vacuumed(self, index: LogIndex, erased: int) -> None:
+        if (
+            self.home.head().number < erased
+        ):  # a vacuum takes traces out of records by which rows could be brought up to date
+            self.home.forget_derived()
         super()._vacuumed(index, erased)
         with suppress(StoreFailed):
             self.home.note_vacuum(erased)
