@@ -175,8 +175,8 @@ def by_the_log(packs: Packs) -> Iterator[tuple[str, Files]]:
         yield f"{name} signed by another", {**files, name: forged(files[name])}
     proof = json.loads(files["proofs/00001.proof"])
     for field in proof["turn"]:
-        turn = {**proof["turn"], field: changed(proof["turn"][field])}
-        yield f"the proof's {field}", {**files, "proofs/00001.proof": json.dumps({**proof, "turn": turn}).encode()}
+        other = {**proof["turn"], field: changed(proof["turn"][field])}
+        yield f"the proof's {field}", {**files, "proofs/00001.proof": json.dumps({**proof, "turn": other}).encode()}
     for field, data in with_fields_changed(files["report.json"]):
         yield f"report: {field}", {**files, "report.json": data}
     for name in ("report.json", "report.checkpoint", "kept.checkpoint", "kept.checkpoint.tsr", "records.nq"):
@@ -191,8 +191,8 @@ def by_the_log(packs: Packs) -> Iterator[tuple[str, Files]]:
         "a session's records left out",
         {**files, "records.nq": b"".join(e for e in lines if b"session:dinner" not in e)},
     )
-    for text, other in ((b"The Alps", b"The Andes"), (b"Where to?", b"Who pays?"), (b"planner", b"plotter")):
-        yield f"another text for {text!r}", {**files, "records.nq": files["records.nq"].replace(text, other)}
+    for text, wording in ((b"The Alps", b"The Andes"), (b"Where to?", b"Who pays?"), (b"planner", b"plotter")):
+        yield f"another text for {text!r}", {**files, "records.nq": files["records.nq"].replace(text, wording)}
     twice = files["growth.proof"].replace(b'"old_size"', b'"old_size": 1, "old_size"')
     yield "a proof that says something twice", {**files, "growth.proof": twice}
 

@@ -25,7 +25,7 @@ from trails import Repository
 from trails.audit import audit, evidence_pack
 from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity import verify_export
+from trails.integrity import verify_export, verify_pack
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import new_key, open_checkpoint, sign
 from trails.integrity.verify_archive import PackFiles
@@ -124,7 +124,7 @@ def test_a_manifest_made_anew_is_not_the_one_that_was_signed(memory: Repository)
     with pytest.raises(IntegrityError, match="not the one that the log signed"):
         evidence_pack.check_pack(files, [KEY])
     digest = hashlib.sha256(files["manifest.json"]).hexdigest()
-    forged = sign(f"{evidence_pack.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
+    forged = sign(f"{verify_pack.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
     with pytest.raises(IntegrityError, match="none of the given keys"):
         evidence_pack.check_pack({**files, "manifest.note": forged}, [KEY])
 

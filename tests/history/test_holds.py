@@ -98,7 +98,7 @@ def test_what_a_fork_on_hold_shows_of_its_parent_is_kept_and_no_more(family: Rep
     family.holds.place("dinner", reason="Case 7")
     for how in ("refuse", "cascade", "detach"):
         with pytest.raises(trails.TrailsError):
-            family.delete("plan", children=how)  # type: ignore[arg-type] # one of the three
+            family.delete("plan", children=how)
     with pytest.raises(OnHold, match="'dinner'"):
         family.delete("plan", children="detach")
     with pytest.raises(OnHold, match="'dinner'"):

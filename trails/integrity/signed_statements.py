@@ -113,4 +113,5 @@ def _cbor2() -> ModuleType:
         raise TrailsError(
             "signed statements need the package `cbor2`, which is not installed: pip install 'trails[scitt]'"
         ) from missing
-    return cbor2
+    module: ModuleType = cbor2
+    return module

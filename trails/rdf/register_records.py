@@ -43,7 +43,6 @@ LEGAL_BASES: Final[Mapping[str, str]] = {
     "f": "legitimate-interests",
 }
 """The legal bases of processing by the letters that Art. 6(1) of the GDPR has for them."""
-_SESSIONS: Final = Codec(lambda session_id: NamedNode(iris.session(session_id)), iris.session_id, order=str)
 _PRINCIPAL: Final = Codec(lambda name: NamedNode(iris.principal(name)), iris.author_name)
 
 

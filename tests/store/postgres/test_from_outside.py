@@ -15,8 +15,8 @@ import pytest
 
 import trails
 from tests.support.clusters import Cluster
-from trails import StoreFailed
-from trails.store.postgres import connection, link, log
+from trails import InvalidInput, StoreFailed
+from trails.store.postgres import connection, link, log, thin
 
 _SAID = ["Plan a trip", "Where to?", "Zermatt", "By train?"]
 
@@ -235,3 +235,40 @@ def test_a_vacuum_that_is_said_to_have_been_later_than_the_last_commit_is_a_find
         assert store.verify().ok
         as_owner(told, "UPDATE trails_stores SET COLUMN = 1000 WHERE id = (mine)".replace("COLUMN", column))
         assert ["that was altered" in finding.message for finding in store.verify().findings] == [True]
+
+
+def test_a_thin_store_gives_a_silent_server_up_within_seconds(
+    told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thin, "READING", 0.5)
+    with trails.open(told.replace(str(cluster.folder), str(between.folder)), thin=True) as store:
+        session = store.load("plan")
+        between.swallows = True
+        for ask in (store.sync, lambda: store.load("plan", fresh=True)):
+            begun = time.monotonic()
+            with pytest.raises(StoreFailed, match="cannot be used"):
+                ask()
+            assert time.monotonic() - begun < 5
+        between.swallows = False
+        session.append("user", "Thanks")
+        assert session.persist() == 1
+
+
+def test_a_database_whose_encoding_takes_no_text_for_what_it_is_is_refused_before_a_table_is_made(
+    cluster: Cluster, url: str
+) -> None:
+    conninfo = url.rpartition("&store=")[0]
+    with psycopg.connect(conninfo, autocommit=True) as owner:
+        owner.execute(
+            "CREATE DATABASE trails_ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+        try:
+            there = url.replace(":///postgres?", ":///trails_ascii?")
+            with pytest.raises(InvalidInput, match="SQL_ASCII"):
+                trails.open(there, create=True)
+            with psycopg.connect(there.rpartition("&store=")[0]) as connection:
+                assert connection.execute("SELECT to_regclass('trails_stores')").fetchone() == (None,)
+        finally:
+            owner.execute("DROP DATABASE trails_ascii")
+    with pytest.raises(StoreFailed, match="make what is missing, or correct the URL"):
+        trails.open(there)

@@ -98,7 +98,7 @@ def _export_row(each: Export) -> tuple[str, ...]:
 @cli.command("backups", pager=True, as_of=True, limit=True)
 @cli.option("--holding-erased", "Only those that hold what was erased since.")
 def list_backups(*, holding_erased: bool) -> None:
-    """List backups: when and where each was made, and what it still holds.
+    """List backups: when each was made, and what it still holds.
 
     A backup holds what was deleted or redacted after it was made, until it is destroyed.
     """

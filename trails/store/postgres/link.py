@@ -29,6 +29,8 @@ _KEPT: Final = {
     "connect_timeout": 10,
     "tcp_user_timeout": 25_000,  # ms: no keepalive is sent while something that was sent is not acknowledged
 }
+READING: Final = 5.0
+"""Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
 PATIENCE: Final = 20.0
 """Seconds for which a commit tries to reach a server that went away."""
 _PREPARED: Final = 5
@@ -37,6 +39,10 @@ _OF_URL: Final = re.compile(
     "invalid .*value|invalid port number|invalid connection option|unrecognized configuration parameter|unsupported startup"
 )
 """What libpq and the server say of a parameter in the URL, rather than of themselves."""
+_OF_DATABASE: Final = (
+    '(database|role) ".*" does not exist|does not support SSL|authentication failed|no pg_hba.conf entry'
+)
+"""What libpq and the server say of what trying again does not mend."""
 _Done = TypeVar("_Done")
 
 
@@ -210,13 +216,16 @@ class Link:
 
     def _said(self, error: Exception) -> str:
         said = self.address.without_secrets(error)
-        return f"the server of {self.address.shown} cannot be used ({said}); try again"
+        remedy = "try again"
+        if re.search(_OF_DATABASE, said):
+            remedy = "make what is missing, or correct the URL"
+        return f"the server of {self.address.shown} cannot be used ({said}); {remedy}"
 
 
-def patiently(work: Callable[[], _Done]) -> _Done:
-    """Return what comes of something that is done again while the server cannot be reached, for `PATIENCE` seconds; then
-    raise what it raised."""
-    end, pause = time.monotonic() + PATIENCE, 0.05
+def patiently(work: Callable[[], _Done], seconds: float | None = None) -> _Done:
+    """Return what comes of something that is done again while the server cannot be reached, for `PATIENCE` seconds or as
+    many as given; then raise what it raised."""
+    end, pause = time.monotonic() + (PATIENCE if seconds is None else seconds), 0.05
     while True:
         try:
             return work()

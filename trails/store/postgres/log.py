@@ -31,7 +31,7 @@ from trails.store.log.records import Row, Unpacked
 from trails.store.log.sqlite import Head, SqliteHome
 from trails.store.postgres import address, readers, subjects
 from trails.store.postgres.figures import rights_lacking
-from trails.store.postgres.link import Unreachable, kept, patiently
+from trails.store.postgres.link import READING, Unreachable, kept, patiently
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.roles import Right
 from trails.store.postgres.server import Server
@@ -41,8 +41,6 @@ _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
 _HEARD: Final = 60.0
 """Seconds after which a process that works says again how far it is."""
-READING: Final = 5.0
-"""Seconds for which `sync` waits for an answer: nothing that it asks for waits for a lock, or for a disk that writes."""
 CLOSING: Final = 2.0
 """Seconds for which the end of a process waits to say that it has ended."""
 

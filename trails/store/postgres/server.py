@@ -63,7 +63,12 @@ class Server(Link):
     # --- the store's row
 
     def make(self) -> None:
-        """Make the tables and the store, as far as they are missing."""
+        """Make the tables and the store, as far as they are missing; raise `InvalidInput` in a database that cannot hold them."""
+        if self._one("SHOW server_encoding") in (("SQL_ASCII",), (b"SQL_ASCII",)):  # there, the driver gives bytes
+            raise InvalidInput(
+                f"the database of {self.address.shown} has the encoding SQL_ASCII, which takes no text for what it is; make one "
+                "with another: CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
+            )
         with self.asked() as connection, connection.transaction():
             for statement in (statements.BOUNDED, *statements.SCHEMA, statements.MAKE_READERS):
                 connection.execute(statement)

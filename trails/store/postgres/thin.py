@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from trails.store.log.sqlite import Head
 from trails.store.pattern import Pattern
 from trails.store.postgres import address, server, statements, subjects
 from trails.store.postgres.address import Address
-from trails.store.postgres.link import NoTable, kept, patiently, store_is_gone
+from trails.store.postgres.link import READING, Again, NoTable, Unreachable, kept, patiently, store_is_gone
 from trails.store.postgres.server import Server
 
 _Answer = TypeVar("_Answer")
@@ -207,7 +208,18 @@ class ThinStore(EngineReader):
                 self._refuse_closed()
                 if len(self._memory) > _MOST:
                     self._forget()
-                patiently(partial(self._take, wanted))
+                self._ask(wanted)
+
+    def _ask(self, keys: Collection[int]) -> bool:
+        """Do as `_take` does; raise `StoreFailed` within seconds if the server does not answer."""
+        begun = time.monotonic()
+        with self._server.briefly(READING):
+            try:
+                return self._take(keys)
+            except (Unreachable, Again):  # the connection had ended since it was used last, or others wrote
+                if time.monotonic() - begun >= READING:
+                    raise
+                return patiently(partial(self._take, keys), READING)
 
     def _take(self, keys: Collection[int] = (), *, is_locked: bool = False) -> bool:
         """Bring in what the log has about keys; return whether it has other records than were seen."""
@@ -314,7 +326,7 @@ class ThinStore(EngineReader):
         with self._lock:
             self._refuse_closed()
             self._fresh.clear()
-            return patiently(lambda: self._take(list(self._keys) if len(self._keys) <= _FEW else ()))
+            return self._ask(list(self._keys) if len(self._keys) <= _FEW else ())
 
     def expire(self) -> None:
         """Read nothing from now on that was taken from the log before; it is asked for the news when something is read."""
