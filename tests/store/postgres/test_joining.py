@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyoxigraph as ox
 import pytest
@@ -120,6 +121,36 @@ def test_an_index_that_was_killed_while_it_was_made_goes_on_from_there(
     with trails.open(url) as store:
         assert _count(store) == 9
     assert len(taken) == 9
+
+
+def test_an_index_that_is_killed_three_seconds_into_its_making_does_not_begin_anew(
+    url: str, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(url, create=True) as store:
+        _fill(store, 9, 100)
+    elsewhere()
+    monkeypatch.setattr(engine, "_SMALL_FILE", 0)
+    monkeypatch.setattr(engine, "_STEP", 1)
+    fill, now, taken, is_killed = engine_filling.fill, 0.0, list[CommitRecord](), True
+
+    def a_second_each(into: ox.Store, given: Iterable[CommitRecord]) -> int:
+        nonlocal now
+        if is_killed and now == 3:
+            raise KeyboardInterrupt
+        now += 1
+        records_of_step = list(given)
+        taken.extend(records_of_step)
+        return fill(into, records_of_step)
+
+    monkeypatch.setattr(engine_filling, "fill", a_second_each)
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: now))
+    with pytest.raises(KeyboardInterrupt):
+        trails.open(url)
+    is_killed, before = False, len(taken)
+    with trails.open(url) as store:
+        assert _count(store) == 9
+    assert before == 3
+    assert len(taken) - before == 7  # the first two records were saved, the third comes again
 
 
 def test_rows_that_were_not_ended_go_on_from_there(
