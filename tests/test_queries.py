@@ -458,6 +458,15 @@ ANSWERS: list[Answer] = [
         ("solo/fork", "used", "dinner"),
         ("solo/fork", "wasAssociatedWith", "agent:unknown"),
     ]),
+    ("previous-turns", {"session": "solo"}, "0 1 2", [
+        ("solo#2", "https://w3id.org/trails#previousTurn", "plan#1"),
+        ("solo#3", "https://w3id.org/trails#previousTurn", "solo#2"),
+    ]),
+    ("previous-turns", {"session": "dinner"}, "0 1 2", [
+        ("dinner#3", "https://w3id.org/trails#previousTurn", "plan#2"),
+        ("dinner#4", "https://w3id.org/trails#previousTurn", "dinner#3"),
+        ("dinner#5", "https://w3id.org/trails#previousTurn", "dinner#4"),
+    ]),
 ]  # fmt: skip
 
 
@@ -534,6 +543,43 @@ def test_the_transcript_of_a_detached_fork_is_all_its_own() -> None:
         assert [row[5] for row in engines.rows("pyoxigraph", "transcript", session="solo")] == ["dinner"] * 2 + [
             "solo"
         ] * 2
+
+
+def test_the_turn_before_a_forks_first_one_is_the_one_that_the_fork_shows(memory: Repository) -> None:
+    root = memory.create(id="root", principal="alice")
+    for text in "abcdefgh":
+        root.append("user", text)
+    root.persist()
+    middle = root.fork(at=3, id="middle")
+    for text in "xyz":
+        middle.append("user", text)
+    middle.persist()
+    late, early = middle.fork(at=5, id="late"), middle.fork(at=2, id="early")
+    for fork in (late, early):
+        fork.append("user", "own")
+        fork.persist()
+    # middle owns 3 to 5: late shows its turn 4, not the root's; early left it at 2 and shows the root's turn 1
+    for fork, before in ((late, middle.turns[4]), (early, root.turns[1])):
+        triples = list(memory.construct("previous-turns", session=fork.id))
+        assert [(str(each.subject), str(each.object)) for each in triples] == [
+            (f"<{fork.turns[-1].iri}>", f"<{before.iri}>")
+        ]
+
+
+def test_a_property_path_over_the_previous_turns_walks_a_whole_transcript(memory: Repository) -> None:
+    root = memory.create(id="root", principal="alice")
+    for text in "abcd":
+        root.append("user", text)
+    root.persist()
+    fork = root.fork(at=2, id="fork")
+    fork.append("user", "own")
+    fork.persist()
+    console = ox.Store()
+    console.extend(ox.Quad(*each) for each in memory.construct("previous-turns"))
+    path = f"SELECT ?turn {{ <{fork.turns[2].iri}> <{vocab.TRAILS}previousTurn>+ ?turn }}"
+    rows = console.query(path)
+    assert isinstance(rows, ox.QuerySolutions)
+    assert {str(row["turn"]) for row in rows} == {f"<{turn.iri}>" for turn in root.turns[:2]}
 
 
 def test_a_hostile_text_never_breaks_out_of_a_parameter(engines: Engines) -> None:
