@@ -54,7 +54,7 @@ RESULTS_OF = {
     "prov": ["prov", "prov-validate"],
     "page": ["page"],
     "verify": ["verify plain", "verify agent-like"],
-    "postgres": [f"postgres {what}" for what in ("append", "catching up", "load", "query", "writers")],
+    "postgres": [f"postgres {what}" for what in ("append", "thin", "catching up", "load", "query", "writers")],
     "mirror": ["mirror once", "mirror following"],
 }
 KEYS = {*("name", "title", "baseline", "unit", "medians", "ratios", "durability", "missing", "counts", "targets")}

@@ -21,6 +21,7 @@ from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository
 from trails.exchange import rdf_files
 from trails.history.removal import deletion, detach
 from trails.rdf import vocab
+from trails.session.maintenance import embedded_store
 from trails.store import Change, Committed
 
 PRIVATE = "swordfish-4711"
@@ -112,7 +113,7 @@ def test_a_copy_that_is_killed_between_any_two_commits_is_gone_when_the_store_is
 
     def cut(number: int) -> None:
         cuts.append(tmp_path / f"cut-{number}")
-        filled.maintenance.backup(cuts[-1])  # what a kill would leave: the files as they are between two commits
+        embedded_store(filled.store, "back up").backup(cuts[-1])  # what a kill would leave between two commits
 
     before = len(filled.store)
     at_each_commit(filled, monkeypatch, cut)

@@ -7,11 +7,13 @@ redacted, the backup holds it still: the register says so, until the backup is m
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trails.errors import InvalidInput
 from trails.history import log_leaves
 from trails.history.records import registers
 from trails.integrity import digests
@@ -150,8 +152,16 @@ def _leave_notice(backup: Backup, entry: HeldErasure) -> None:
 def erased_since_backup(folder: Path, original: QuadStore | None) -> list[str]:
     """Return what was erased since a backup was made: by its notice, and by the log of the store that it is of."""
     found: dict[str, None] = {}
-    if (folder / NOTICE).is_file():
+    try:
         found |= dict.fromkeys((folder / NOTICE).read_text("utf-8").split())
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # no such folder can be: the restore itself says that
+            raise InvalidInput(
+                f"the notice {folder / NOTICE} cannot be read ({error}): it says what was erased since that backup; make it "
+                "readable, so that no erased text comes back"
+            ) from error
     if original is not None:
         _, _, size, link = describe_backup(folder)
         lines = original.log.lines()

@@ -18,6 +18,7 @@ from trails.exchange.remotes.mirror_endpoint import Endpoint
 pytestmark = pytest.mark.slow
 
 NOT_THERE = {
+    "answers-resting-on",
     "answers-to-no-call",
     "cost",
     "fork-heads",
@@ -26,6 +27,7 @@ NOT_THERE = {
     "kept-briefly",
     "model-time",
     "open-tool-calls",
+    "purposes",
     "score-statistics",
     "shared-turns",
     "tool-approvals",
