@@ -155,10 +155,14 @@ def test_a_long_file_comes_in_parts(file: Path, monkeypatch: pytest.MonkeyPatch)
     assert found == imported(file, file.read_bytes(), final=False)
 
 
+_LATER = "2099-01-01T00:00:00.000Z"
+"""What is written in the millisecond of the record before goes on from that."""
+
+
 def test_a_user_who_goes_back_far_makes_a_fork_as_an_import_does(file: Path, whole_reads: list[list[str]]) -> None:
     records = claude_records("S", 300)
     again = [
-        {**record, "uuid": f"again-{n}", "parentUuid": f"again-{n - 1}" if n else "S-39"}
+        {**record, "uuid": f"again-{n}", "parentUuid": f"again-{n - 1}" if n else "S-39", "timestamp": _LATER}
         for n, record in enumerate(claude_records("S", 4, start=300))
     ]
     write_records(file, records)
