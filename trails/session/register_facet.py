@@ -37,13 +37,13 @@ class RegisterFacet(Facet):
         token = entry.token if isinstance(entry, RegisterEntry) else validation.text(entry, f"the {what}'s id")
         found = registers.find_entry(self._workspace.store, kept, token, what)
         fields = self._made(by) | {"token": f"{found.token}/closing"}
-        closing = Closing(closes=found.token, reason=plain_reason(reason), **fields)
+        closing = Closing(closes=found.token, reason=plain_text(reason, "the reason"), **fields)
         self._keep(closing, refusal=f"the {what} {found.token} was closed already")
         return closing
 
 
-def plain_reason(text: str | None) -> str | None:
-    """Return a reason; raise `InvalidInput` for one of spaces alone."""
-    if text is not None and not validation.text(text, "the reason").strip():
-        raise InvalidInput("the reason is more than spaces, or is left out")
+def plain_text(text: str | None, what: str) -> str | None:
+    """Return a text that may be left out; raise `InvalidInput` for one of spaces alone."""
+    if text is not None and not validation.text(text, what).strip():
+        raise InvalidInput(f"{what} is more than spaces, or is left out")
     return text

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from trails.errors import InvalidInput
 from trails.history.lookup import names
 from trails.history.records import registers
-from trails.history.workspace import Facet
-from trails.integrity import digests
 from trails.model import iris, validation
 from trails.model.values import Value
 from trails.rdf.register_records import (
@@ -24,9 +21,9 @@ from trails.rdf.register_records import (
     Incident,
     ProcessingPurpose,
     RecordReading,
-    RegisterEntry,
     incident_deadline,
 )
+from trails.session.register_facet import RegisterFacet, plain_text
 
 
 class IncidentState(Value):
@@ -62,7 +59,7 @@ class BackupState(Value):
         return self.backup.to_dict() | {"destroyed": gone, "erasures": list(self.erasures)}
 
 
-class Registers(Facet, public=True):
+class Registers(RegisterFacet, public=True):
     """The registers of a store: `store.registers`.
 
     An entry says who made it and when. It is logged by a line of its own, covered by `verify`, never changes, and stays when
@@ -110,10 +107,10 @@ class Registers(Facet, public=True):
             kind=kind,
             aware=known,
             due=incident_deadline(kind, known),
-            reason=_text(reason, "what happened"),
+            reason=plain_text(reason, "what happened"),
             **self._made(by, now),
         )
-        self._keep(made, where)
+        self._keep(made, () if where is None else [where])
         return made
 
     def close_incident(self, incident: str | Incident, reason: str | None = None, *, by: str | None = None) -> Closing:
@@ -122,9 +119,7 @@ class Registers(Facet, public=True):
         `incident` is its id, or the beginning of it that no other has. `reason` says what became of it. Raises `InvalidInput`
         where there is no such incident, or it was closed.
         """
-        token = incident.token if isinstance(incident, Incident) else validation.text(incident, "the incident's id")
-        found = registers.find_entry(self._workspace.store, Incident, token, "incident")
-        return self._close(found, "incident", reason, by)
+        return self._close(Incident, incident, "incident", reason, by)
 
     def incidents(self, *, is_open: bool | None = None) -> list[IncidentState]:
         """Return the incidents that were flagged, by deadline: all, the open ones, or (`is_open=False`) the closed ones."""
@@ -174,7 +169,7 @@ class Registers(Facet, public=True):
         earlier = [each.time for each in self._purposes() if each.of == of]
         now = max([datetime.now(UTC), *(each + timedelta(microseconds=1) for each in earlier)])
         made = ProcessingPurpose(of=of, purpose=purpose, basis=wanted, **self._made(by, now))
-        self._keep(made, iris.session_id(of) if iris.is_session(of) else None)
+        self._keep(made, [iris.session_id(of)] if iris.is_session(of) else ())
         return made
 
     def purpose(self, session: names.Name) -> ProcessingPurpose | None:
@@ -276,33 +271,4 @@ class Registers(Facet, public=True):
         there = [each.backup for each in self.backups() if each.destroyed is None]
         named = [each for each in there if token in (each.place, os.path.basename(each.place))]  # noqa: PTH119 - no path need be
         token = named[0].token if len(named) == 1 else token
-        found = registers.find_entry(self._workspace.store, Backup, token, "backup")
-        return self._close(found, "backup", reason, by)
-
-    # --- entries
-
-    def _made(self, by: str | None, now: datetime | None = None) -> dict[str, Any]:
-        """Return what every new entry has."""
-        return {
-            "token": registers.new_token(),
-            "by_iri": self._workspace.who(by),
-            "time": now or datetime.now(UTC),
-            "leaf_salt": digests.new_salt(),
-        }
-
-    def _close(self, entry: RegisterEntry, what: str, reason: str | None, by: str | None) -> Closing:
-        fields = self._made(by) | {"token": f"{entry.token}/closing"}
-        made = Closing(closes=entry.token, reason=_text(reason, "the reason"), **fields)
-        self._keep(made, refusal=f"the {what} {entry.token} was closed already")
-        return made
-
-    def _keep(self, entry: RegisterEntry, session_id: str | None = None, *, refusal: str = "") -> None:
-        self._workspace.check_writable()
-        there = [] if session_id is None else [session_id]
-        registers.keep_entries(self._workspace.store, self._workspace.reader, [entry], there, refusal)
-
-
-def _text(text: str | None, what: str) -> str | None:
-    if text is not None and not validation.text(text, what).strip():
-        raise InvalidInput(f"{what} is more than spaces, or is left out")
-    return text
+        return self._close(Backup, token, "backup", reason, by)

@@ -15,7 +15,7 @@ from trails.model import validation
 from trails.model.values import Value
 from trails.rdf.register_records import Closing, RetentionRule
 from trails.session import selection
-from trails.session.register_facet import RegisterFacet, plain_reason
+from trails.session.register_facet import RegisterFacet, plain_text
 
 
 class RuleState(Value):
@@ -84,7 +84,7 @@ class Retention(RegisterFacet, public=True):
             kind=None if kind is None else validation.name(kind, "kind"),
             meta=None if meta is None else validation.meta(summaries.wanted_meta(meta)),
             query=asked,
-            reason=plain_reason(reason),
+            reason=plain_text(reason, "the reason"),
             **made,
         )
         self._keep(rule)
