@@ -157,13 +157,13 @@ class Server(Link):
         """
         if not self._place:
             try:
-                found = self._one(statements.PLACE)
+                *place, is_standby = self._one(statements.PLACE) or (None, False)
             except Unreachable:
                 raise
             except StoreFailed:  # not for this user, or not in every server that speaks this protocol
-                found = self._one(statements.DATABASE)
-            kind = "-standby" if self.is_standby() else ""
-            self._place = hashlib.sha256(f"{found}".encode()).hexdigest()[:12] + kind
+                place, is_standby = list(self._one(statements.DATABASE) or ()), self.is_standby()
+            kind = "-standby" if is_standby else ""
+            self._place = hashlib.sha256(f"{tuple(place)}".encode()).hexdigest()[:12] + kind
         return f"{self.identity}-{self._place}"
 
     def _one(self, statement: str) -> tuple[Any, ...] | None:

@@ -94,9 +94,9 @@ PARTITIONS: Final = """SELECT format('%%I.%%I', nspname, relname) FROM pg_inheri
     WHERE inhparent = ANY(CAST(CAST(%s AS text[]) AS regclass[])) ORDER BY 1"""
 """The partitions that an owner made of some tables, as SQL writes their names."""
 IS_LIMITED: Final = "SELECT row_security_active('trails_stores')"
-PLACE: Final = """SELECT system_identifier, oid FROM pg_control_system(), pg_database
+PLACE: Final = """SELECT system_identifier, oid, pg_is_in_recovery() FROM pg_control_system(), pg_database
     WHERE datname = current_database()"""
-"""Which server and which database this is: a standby has those of its primary, a restored dump has others."""
+"""Which server and which database this is, and whether a standby: it has those of its primary, a restored dump has others."""
 DATABASE: Final = "SELECT 0, oid FROM pg_database WHERE datname = current_database()"
 IS_STANDBY: Final = "SELECT pg_is_in_recovery()"
 REST: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
