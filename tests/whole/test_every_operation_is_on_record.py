@@ -311,6 +311,7 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.construct": Reads(lambda w: w.store.construct("DESCRIBE <urn:trails:session:plan>")),
     "Repository.graph": Reads(lambda w: list(w.store.graph("plan"))),
     "Repository.redact": Changes(lambda w: w.store.redact("plan", 2)),
+    "Repository.erase": Changes(lambda w: w.store.erase("plan", 0)),
     "Repository.redact_matching": Changes(lambda w: w.store.redact_matching("Zermatt")),
     "Repository.prune": Changes(lambda w: w.store.prune(keep_count=0), lambda w: w.store.tags.remove("v1")),
     "Repository.verify": Reads(lambda w: w.store.verify()),

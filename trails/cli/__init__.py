@@ -48,7 +48,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         import_export.export prov=import_export.write_prov documents=import_export.list_documents
         .completion.completion
     """),
-    "Erase": _places("scan=sessions.find_secrets sessions.redact import_export.delete_document"),
+    "Erase": _places("scan=sessions.find_secrets sessions.redact sessions.erase import_export.delete_document"),
     "Messages": {
         "inbox": {
             "": "Messages to sessions, the exchanges that answer them, and what was delivered.",
@@ -72,7 +72,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         "proof": {
             "": "Checkpoints, signatures and proofs: what convinces others that nothing was altered.",
             **_places("""
-                proofs.checkpoint proofs.cosign proofs.timestamp proofs.sign make=proofs.proof
+                proofs.checkpoint proofs.cosign proofs.timestamp proofs.sign make=proofs.proof receipt=proofs.check_receipt
                 check=store.verify_proof
             """),
         },

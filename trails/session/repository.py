@@ -26,12 +26,15 @@ from trails.history.lookup.summaries import Page
 from trails.history.lookup.usage_statistics import Statistics
 from trails.history.pending_session import Worktree, new_prompt, record_fields
 from trails.history.records import payloads
-from trails.history.removal import deletion, detach, redaction, text_erasure
+from trails.history.removal import deletion, derived_erasure, detach, redaction, text_erasure
 from trails.history.removal.deletion import Pruning
+from trails.history.removal.derived_erasure import DerivedErasure
 from trails.history.removal.redaction import Redaction
 from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
+from trails.integrity.erasure_receipts import ErasureReceipt, check_size, sign_receipt
+from trails.integrity.signed_notes import signer_key
 from trails.model import iris, validation
 from trails.model.values import PayloadReference, SessionRecord
 from trails.rdf import query_files, query_guard
@@ -1108,6 +1111,69 @@ class Repository(Handle, public=True):
         wanted = self.resolve(session, exact=True)
         return redact_turn(self, wanted, validation.index(index, "index"), self.workspace.deed(by, reason))
 
+    def erase(
+        self,
+        session: Name,
+        index: int,
+        *,
+        near: float = 0.6,
+        dry_run: bool = False,
+        signer: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> DerivedErasure:
+        """Redact a turn and what was made from it; return what went, and what could not be reached.
+
+        Copies go with the turn, in forks that were detached too; later summaries that stand for it, and what these were quoted
+        in; turns of any session that hold its text, or were picked from it; and near copies: turns that repeat at least the
+        share `near` (above 0, at most 1) of its runs of three words, in a text of at least six. Texts that say the same in
+        other words are not found. Each goes as by `redact`, whose `by` and `reason` these are. With `dry_run`, nothing is
+        changed, and the report names exactly the turns that would go.
+
+        The report's receipt names turns by session, index and digest, and the backups and exports on record that hold them, and
+        no content. With `signer`, the log's secret key, it is a signed note (extra `integrity`), which
+        `trails.integrity.erasure_receipts.open_receipt` and `trails proof receipt` check without the store.
+
+        Raises `OnHold` where a legal hold covers one of the turns: none goes then. Raises `SessionNotFound`, or `InvalidInput`
+        where there is no such turn, or it was redacted before.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     for name in ("a", "b"):
+        ...         s = store.create(id=name); _ = s.append("user", f"The code is 4711, says {name}"); _ = s.persist()
+        ...     [(turn.session_id, turn.why) for turn in store.erase("a", 0, near=0.5, dry_run=True).turns]
+        [('a', 'asked'), ('b', 'near copy')]
+        """
+        validation.flag(dry_run, "dry_run")
+        share = _share(near)
+        if signer is not None:
+            signer_key(signer)  # it is one, before anything is erased
+        at, store, reader = validation.index(index, "index"), self.store, self.reader
+        chain = reader.lineage(self.resolve(session, exact=True))
+        turns = tuple(derived_erasure.plan_erasure(store, reader, chain, at, near=share).values())
+        files = derived_erasure.kept_files(store, turns)
+        if dry_run:
+            return DerivedErasure(turns=turns, unreached=tuple(files), dry_run=True)
+        check_size(turns)
+        deed = self.workspace.deed(by, reason)
+        try:
+            with self.workspace.erasing():
+                reports = derived_erasure.erase(store, reader, turns, deed)
+        finally:
+            _flush_redaction(store)
+        unreached = (*files, *derived_erasure.kept_places(reports))
+        size, root = store.log.root()
+        receipt = ErasureReceipt(
+            time=deed.time.isoformat(),
+            by=iris.author_name(deed.by_iri),
+            erased=turns,
+            unreached=unreached,
+            log_size=size,
+            log_root=root.hex(),
+        )
+        signed = None if signer is None else sign_receipt(receipt, signer)
+        return DerivedErasure(turns=turns, unreached=unreached, dry_run=False, receipt=receipt, signed=signed)
+
     def redact_matching(
         self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
     ) -> TextRedaction:
@@ -1218,6 +1284,12 @@ def _expiry(expires: datetime | timedelta | None, created: datetime) -> datetime
         except OverflowError as error:
             raise InvalidInput(f"{expires} after the creation is past the year 9999") from error
     return None if expires is None else validation.time(expires, "expires")
+
+
+def _share(near: object) -> float:
+    if isinstance(near, bool) or not isinstance(near, int | float) or not 0 < near <= 1:
+        raise InvalidInput(f"near is a share above 0, at most 1, not {near!r:.80}")
+    return float(near)
 
 
 def redact_turn(repository: Repository, session_id: str, index: int, deed: Deed) -> Redaction:

@@ -233,6 +233,33 @@ def proof(
         cli.note(f"wrote the proof to {output}")
 
 
+@cli.command("receipt", store=False)
+@click.argument("file", metavar="FILE", type=cli.EXISTING_FILE)
+@verifier_option
+def check_receipt(*, file: Path, verifiers: list[str]) -> None:
+    """Check the receipt of an erasure, without any store.
+
+    FILE is what `trails erase --key KEY -o FILE` wrote. What was erased is printed, and what may still hold it. The exit code is
+    0 where one of the --verifier keys signed the receipt, 1 where none did or it was altered, 2 for wrong usage.
+    """
+    from trails.integrity.erasure_receipts import open_receipt
+
+    if not verifiers:
+        cli.refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    try:
+        receipt = open_receipt(read_whole(file), verifiers)
+    except IntegrityError as wrong:
+        cli.answer({"valid": False, "reason": f"{wrong}"}, f"not valid: {one_line(f'{wrong}')}")
+        cli.end(1)
+    lines = [f"erased {one_line(each.session_id)} {each.index} {each.why}" for each in receipt.erased]
+    lines += [
+        f"not reached {each.kind} {one_line(each.name)} {each.sha256 or ''}".rstrip() for each in receipt.unreached
+    ]
+    cli.answer(
+        {"valid": True} | receipt.to_dict(), ["valid", *lines, *(f"not seen {each}" for each in receipt.not_seen)]
+    )
+
+
 # --- witnesses and time-stamp authorities
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 import trails
+from trails import files
 from trails.cli import options as cli
 from trails.display.terminal_text import clean, count, one_line
 
@@ -314,6 +316,50 @@ def _note_backups(store: trails.Repository) -> None:
             f"the backup {state.backup.token} at {one_line(state.backup.place)} still holds what was erased; destroy it, and "
             f"say so: `trails register destroyed {state.backup.token}`"
         )
+
+
+@cli.command("erase", by=True, reason=True, yes=True)
+@cli.session_argument
+@click.argument("index", metavar="INDEX", type=click.IntRange(min=0))
+@cli.option(
+    "--near SHARE", "Share of a text that a near copy repeats.", type=click.FloatRange(0, 1, min_open=True), default=0.6
+)
+@cli.option("--dry-run", "Only list the turns that would go.")
+@cli.option("--key FILE", "Sign the receipt with the log's secret key.", type=cli.EXISTING_FILE)
+@cli.option("-o --output FILE", "Write the receipt to a new file.", type=cli.NEW_FILE)
+def erase(
+    *,
+    session: str,
+    index: int,
+    near: float,
+    dry_run: bool,
+    key: Path | None,
+    output: Path | None,
+    reason: str | None,
+    yes: bool,
+) -> None:
+    """Redact a turn and what was made from it, for good.
+
+    SESSION is an id, an IRI or a label, INDEX a turn of its transcript. Copies go, summaries that stand for the turn, quotes
+    of it, and near copies: each turn is printed, and why. The receipt names these and the backups and exports on record that
+    may still hold the text, and no content. `trails proof receipt` checks it.
+
+    It asks first on a terminal; elsewhere it needs --yes or --dry-run.
+    """
+    with cli.open_store(reading=dry_run) as store:
+        session_id = store.resolve(session, exact=True)
+        if not dry_run and not yes:
+            turns = len(store.erase(session_id, index, near=near, dry_run=True).turns)
+            cli.confirm(f"Remove the content of {count(turns, 'turn')}, for good?", "erasing", "nothing was erased")
+        signer = None if key is None else cli.read_text(key).strip()
+        report = store.erase(session_id, index, near=near, dry_run=dry_run, signer=signer, reason=reason)
+    if output is not None and report.receipt is not None:
+        files.write_new(output, (report.signed or report.receipt.text()).encode())
+        cli.note(f"wrote the receipt to {output}")
+    cli.answer(report, [f"{one_line(each.session_id)} {each.index} {each.why}" for each in report.turns])
+    cli.note_each("may still hold the text", [f"{each.kind} {one_line(each.name)}" for each in report.unreached])
+    if not dry_run:
+        cli.note(_UNTIL_VACUUM)
 
 
 def _redact_turn(session: str, index: int, *, reason: str | None, yes: bool) -> None:

@@ -332,7 +332,7 @@ class Redaction(Value):
 
 def redact_turn(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], index: int, deed: Deed) -> Redaction:
     """Take the content out of a turn and all its copies in one commit; once redacted, nothing more happens."""
-    turn = _turn_at(reader, chain, index)
+    turn = turn_at(reader, chain, index)
     needles = _needles(turn)
     done: list[TurnRef] = []
     told: dict[str, list[Any]] = defaultdict(list)
@@ -364,7 +364,8 @@ def _tell(told: dict[str, list[Any]], report: Mapping[str, Iterable[Any]]) -> No
         told[name] += values
 
 
-def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
+def turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
+    """Return a turn of a transcript; raise `InvalidInput` where there is none, or one that cannot be redacted."""
     runs = lineage.segments(chain, index + 1)
     found = reader.turns_at(runs[-1].record.id, [index]) if runs else []
     if not found:
@@ -482,6 +483,17 @@ def _stand_in(quad: Quad, salt: str, content: str) -> Quad | None:
 # --- where else the text may be
 
 
+def places_of(store: QuadStore, digest: str) -> list[TurnRef]:
+    """Return the turns with a digest that still have their content: a turn and its copies, in order."""
+    return sorted(map(_ref, _unredacted(store, digest)))
+
+
+def repeats_of(store: QuadStore, reader: Reader, turn: Turn) -> tuple[set[TurnRef], set[TurnRef]]:
+    """Return the later summaries that stand for a turn, and the turns that hold its text or were picked from it."""
+    quotes, _ = _quotes(reader, _needles(turn), set(places_of(store, turn.digest)))
+    return set(_summaries(store, reader, turn.digest, turn.index)), quotes | _picks(store, turn.digest)
+
+
 def _summaries(store: QuadStore, reader: Reader, digest: str, index: int) -> Iterator[TurnRef]:
     """Give the summary turns after a turn, in every session whose transcript has it."""
     for session_id in _sessions_with(store, reader, digest, index):
@@ -516,7 +528,7 @@ def _needles(turn: Turn) -> list[str]:
     """Return texts to look for elsewhere: as they are, and as they stand in JSON."""
     if turn.redacted:
         return []
-    return _as_needles(_texts(turn.content) if turn.structured else [turn.text])
+    return _as_needles(plain_texts(turn.content) if turn.structured else [turn.text])
 
 
 def _as_needles(texts: Iterable[str]) -> list[str]:
@@ -529,18 +541,18 @@ def _needles_of(quads: Iterable[Quad], turn: str) -> list[str]:
     """Return the texts to look for elsewhere of a turn that is given as quads."""
     value = next(quad for quad in quads if quad.predicate == vocab.VALUE and quad.subject == NamedNode(turn))
     structured = _datatype(value) == vocab.JSON
-    return _as_needles(_texts(json.loads(term_text(value.object))) if structured else [term_text(value.object)])
+    return _as_needles(plain_texts(json.loads(term_text(value.object))) if structured else [term_text(value.object)])
 
 
-def _texts(part: Any) -> Iterator[str]:
+def plain_texts(part: Any) -> Iterator[str]:
     if isinstance(part, str):
         yield part
     elif isinstance(part, dict):
         for key in _TEXT_KEYS & part.keys():
-            yield from _texts(part[key])
+            yield from plain_texts(part[key])
     elif isinstance(part, list):
         for each in part:
-            yield from _texts(each)
+            yield from plain_texts(each)
 
 
 def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> tuple[set[TurnRef], set[str]]:
