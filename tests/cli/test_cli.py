@@ -176,7 +176,7 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
     sorted(
         set(COMMANDS)
         - {"audit", "completion", "copy", "guide", "help", "keys policy", "store discard"}
-        - {"proof check", "proof cosign", "proof timestamp"}
+        - {"proof check", "proof cosign", "proof receipt", "proof timestamp"}
     ),
 )
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
