@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -60,8 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _size(config) != "quick":
         return
-    slow = [item for item in items if item.get_closest_marker("slow") or _is_said_again(item)]
-    left_out = set(slow)
+    left_out = {item for item in items if item.get_closest_marker("slow") or _is_said_again(item)} | _beyond_samples(
+        items
+    )
+    slow = [item for item in items if item in left_out]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=slow)
 
@@ -70,6 +72,20 @@ def _is_said_again(item: pytest.Item) -> bool:
     """Tell whether a test runs in memory too, in a file whose tests are the same on a store of any kind."""
     given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return item.get_closest_marker("any_store") is not None and given.get("opener", "memory") != "memory"
+
+
+def _beyond_samples(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests marked `sample(n)` that are not among n of their sets of parameters, spread evenly."""
+    sampled: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    beyond: set[pytest.Item] = set()
+    for every in sampled.values():
+        mark = every[0].get_closest_marker("sample")
+        size = min(len(every), mark.args[0]) if mark else 0
+        beyond |= set(every) - {every[number * len(every) // size] for number in range(size)}
+    return beyond
 
 
 def pytest_collection_finish() -> None:

@@ -457,6 +457,7 @@ WORDS = (
 
 
 @pytest.mark.parametrize("word", WORDS)
+@pytest.mark.sample(8)
 def test_a_thread_is_read_and_goes_on_after_a_redaction_of_any_word(word: str) -> None:
     with trails.open(":memory:") as store:
         saver = TrailsSaver(store)

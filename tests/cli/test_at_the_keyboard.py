@@ -213,6 +213,7 @@ def test_names_of_commands_complete_behind_help(place: Path) -> None:
         ('"a$', "a\\$b c"),
     ],
 )
+@pytest.mark.sample(2)
 def test_bash_completes_within_quotes_what_they_leave_as_it_is(place: Path, typed: str, reply: str) -> None:
     with trails.open(place) as store:
         for label in ("my label", "a$b c"):

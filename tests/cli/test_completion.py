@@ -125,6 +125,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 @pytest.mark.parametrize(("typed", "reply"), [("oth", "other"), ("pi:pl", "plan"), ("my\\ t", "my\\ trip")])
+@pytest.mark.sample(1)
 def test_bash_leaves_what_stands_before_a_colon_and_quotes_spaces(place: Path, typed: str, reply: str) -> None:
     changes = {"TRAILS_STORE": str(place), "PYTHON": sys.executable}
     done = subprocess.run(

@@ -95,6 +95,7 @@ def test_a_store_that_is_not_there_is_not_told_of_options_that_the_command_has_n
         ("list 2>&-", 0, ""),
     ],
 )
+@pytest.mark.sample(3)
 def test_a_closed_stream_ends_in_one_line(place: Path, line: str, code: int, told: str) -> None:
     command = f"{sys.executable} -m trails --store {place} {line}"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)

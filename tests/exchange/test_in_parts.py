@@ -92,6 +92,7 @@ def test_what_is_written_behind_a_file_while_it_is_read_comes_with_the_next_impo
 
 @pytest.mark.parametrize("make", [conversations, samples])
 @pytest.mark.parametrize("how", ["cut", "written anew"])
+@pytest.mark.sample(1)
 def test_a_file_that_is_changed_while_it_is_read_is_named_and_the_next_import_brings_the_rest(
     memory: Repository, tmp_path: Path, make: Callable[[Path, int, int], Path], how: str
 ) -> None:

@@ -379,6 +379,7 @@ def test_a_watcher_that_is_killed_at_any_time_loses_and_doubles_nothing(
         assert opened.verify().ok
 
 
+@pytest.mark.slow
 def test_two_watchers_of_one_store_bring_each_record_in_once(tmp_path: Path, agents: Path) -> None:
     store = tmp_path / "store"
     with watching(store, agents, "--state", str(tmp_path / "a.db")), watching(store, agents):

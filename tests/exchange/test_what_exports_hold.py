@@ -27,6 +27,7 @@ def whole() -> Repository:
 
 
 @pytest.mark.parametrize("form", ["nquads", pytest.param("trig", marks=pytest.mark.slow)])
+@pytest.mark.sample(1)
 def test_an_exact_export_of_all_sessions_leaves_out_what_is_beside_them_and_nothing_else(
     whole: Repository, memory: Repository, form: str
 ) -> None:

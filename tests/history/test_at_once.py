@@ -99,6 +99,7 @@ def test_what_is_copied_is_as_it_was_at_one_moment(
 
 
 @pytest.mark.parametrize("second", ["redact", "redact a name", "detach", "flatten", "delete"])
+@pytest.mark.sample(2)
 def test_what_rewrites_beside_a_redaction_of_a_name_begins_when_that_has_ended(
     memory: Repository, fork: str, monkeypatch: pytest.MonkeyPatch, second: str
 ) -> None:

@@ -57,6 +57,7 @@ READS: dict[str, Callable[[Repository], Any]] = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 @pytest.mark.parametrize("gone", [(4,), (3, 4), (0, 1, 2, 3, 4)], ids=str)
+@pytest.mark.sample(20)
 def test_whoever_reads_a_session_that_lost_its_last_turns_is_told(
     store: Repository, read: Callable[[Repository], Any], gone: tuple[int, ...]
 ) -> None:

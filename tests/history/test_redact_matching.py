@@ -392,6 +392,7 @@ def kinds(report: TextRedaction) -> Kinds:
 
 
 @pytest.mark.parametrize(("plant", "text", "wanted"), PLANTS, ids=lambda each: getattr(each, "__name__", None))
+@pytest.mark.sample(9)
 def test_a_text_is_nowhere_any_more_and_everything_verifies(
     tmp_path: Path, plant: Plant, text: str, wanted: Kinds
 ) -> None:

@@ -310,6 +310,7 @@ def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(mem
     assert [finding.code for finding in memory.verify().findings] == ["missing"]
 
 
+@pytest.mark.slow
 def test_no_quad_of_any_kind_and_property_is_altered_removed_or_added_unnoticed(memory: Repository, size: Size) -> None:
     everything(memory)
     chance = random.Random(int(os.environ.get("TRAILS_SEED", "20260730")))

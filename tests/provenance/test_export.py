@@ -44,6 +44,7 @@ def evidence(statement: Statement) -> str:
 
 
 @pytest.mark.parametrize("format_", WRITERS)
+@pytest.mark.sample(2)
 def test_what_is_written_of_a_store_is_what_its_rows_say(store: Repository, format_: str) -> None:
     fill(store)
     rows = Document([Bundle(part.name, list(part.statements)) for part in export_parts(store.workspace, ExportScope())])

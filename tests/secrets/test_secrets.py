@@ -315,6 +315,7 @@ def test_a_hint_never_gives_more_than_four_letters_of_a_long_key_and_none_of_a_p
         "tskey-a-",
     ],
 )
+@pytest.mark.sample(2)
 def test_long_texts_are_scanned_in_time_that_grows_with_their_length(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))

@@ -614,6 +614,7 @@ def test_the_claims_that_name_principal_and_role_are_configured(
         ("POST", "/store/commit"),
     ],
 )
+@pytest.mark.sample(6)
 def test_the_console_of_a_person_lets_in_those_alone_who_came_by_its_link(
     method: str, path: str, store: trails.Repository
 ) -> None:

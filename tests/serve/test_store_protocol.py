@@ -139,6 +139,7 @@ def test_a_fork_with_a_turn_is_one_request(own: Repository, store: Repository, r
         lambda store: store.load("leaf", last=2)[-1].content,
     ],
 )  # fmt: skip
+@pytest.mark.sample(6)
 def test_what_reads_much_is_one_request_and_gives_what_the_store_itself_gives(
     operation: Callable[[Repository], Any], own: Repository, store: Repository, requests: Callable[[], int]
 ) -> None:
@@ -418,6 +419,7 @@ def test_what_a_writer_does_is_on_record_as_done_by_the_principal_of_the_token(
         lambda store, by: store.flatten("leaf", by=by),
     ],
 )  # fmt: skip
+@pytest.mark.sample(10)
 def test_a_writer_acts_as_nobody_else(
     act: Callable[[Repository, str], object], by: str, own: Repository, dave: Repository
 ) -> None:
@@ -559,6 +561,7 @@ def test_sql_that_is_no_reading_of_the_rows_is_refused(text: str, own: Repositor
         ("act", {"id": "i", "act": ["redact"]}),
     ],
 )
+@pytest.mark.sample(8)
 def test_a_body_that_cannot_be_read_is_refused_and_writes_nothing(
     what: str, body: dict[str, Any], own: Repository, address: str
 ) -> None:

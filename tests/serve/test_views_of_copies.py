@@ -84,6 +84,7 @@ def test_an_outcome_that_was_taken_shows_without_a_fork_that_is_hidden_or_gone(
 
 @pytest.mark.parametrize("copy", ["none", "detach", "flatten", "flatten twice"])
 @pytest.mark.parametrize("removed", ["none", "source", "picker", "both"])
+@pytest.mark.sample(4)
 def test_a_turn_that_was_picked_shows_in_every_copy_without_an_origin_that_is_hidden_or_gone(
     copy: str, removed: str
 ) -> None:

@@ -754,6 +754,7 @@ def test_a_deletion_that_is_cut_short_leaves_no_bytes_behind(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("at", [0, (8 << 20) - 4, (15 << 20) - 3, (16 << 20) - 7])
+@pytest.mark.sample(1)
 def test_a_text_is_found_wherever_in_many_bytes_it_stands(at: int) -> None:
     data = bytearray(16 << 20)
     data[at : at + 7] = b"Zenobia"

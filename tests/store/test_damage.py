@@ -180,6 +180,7 @@ def test_a_damaged_record_before_a_snapshot_is_named_by_verify_and_vacuum(
 @pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")
 @pytest.mark.parametrize("harm", _HARMS)
 @pytest.mark.parametrize("is_read", [True, False], ids=["reading", "writing"])
+@pytest.mark.sample(20)
 def test_whatever_is_damaged_every_command_works_or_says_what_to_do(
     sound: Path, tmp_path: Path, harm: str, *, is_read: bool
 ) -> None:

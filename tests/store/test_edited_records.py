@@ -70,6 +70,7 @@ def _is_new_to(codes: Callable[[], set[str]], attacked: Attacked, row: Row, old:
 
 
 @pytest.mark.parametrize("as_written", [lambda edit: edit.new, edited_records.as_older_versions], ids=["now", "before"])
+@pytest.mark.sample(2)
 def test_an_edit_of_any_quad_that_no_record_tells_of_is_found(
     attacked: Attacked, codes: Callable[[], set[str]], size: Size, as_written: Callable[[Edit], Row]
 ) -> None:
@@ -79,6 +80,7 @@ def test_an_edit_of_any_quad_that_no_record_tells_of_is_found(
     assert not codes()
 
 
+@pytest.mark.slow
 def test_an_old_index_finds_of_an_edit_that_a_forged_record_tells_of_what_a_fresh_one_finds(
     attacked: Attacked, size: Size
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_look_at_the_records_alone_finds_an_end_that_is_another(url: str, tmp_
         "UPDATE trails_subjects SET number = number + 1 WHERE store = %s AND subject = 0",
     ],
 )
+@pytest.mark.sample(2)
 def test_a_table_that_misleads_thin_processes_is_found_and_a_vacuum_mends_it(
     url: str, tmp_path: Path, how: str
 ) -> None:
@@ -160,6 +163,7 @@ def _redacted(attacked: Attacked, edit: Row, turn: int) -> set[str]:
 
 @pytest.mark.parametrize("as_written", [lambda edit: edit.new, edited_records.as_older_versions], ids=["now", "before"])
 @pytest.mark.parametrize("at", [0, -1], ids=["rewritten before", "never rewritten"])
+@pytest.mark.sample(4)
 def test_a_redaction_and_a_vacuum_make_no_edit_look_right(
     attacked: Attacked, as_written: Callable[[Edit], Row], at: int
 ) -> None:

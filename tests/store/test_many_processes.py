@@ -159,6 +159,7 @@ def test_a_view_takes_a_later_moment_if_records_are_rewritten_while_it_reads_the
 
 
 @pytest.mark.parametrize("quads", [10, 30_000], ids=["in memory", "in files"])
+@pytest.mark.sample(1)
 def test_the_index_can_be_deleted_and_damaged_at_any_time(tmp_path: Path, quads: int) -> None:
     folder = tmp_path / "s"
     with closing(EmbeddedStore(folder, create=True, durability="process")) as store:

@@ -131,6 +131,7 @@ def test_a_peer_that_is_not_installed_is_reported_as_missing(tmp_path: Path, mon
     assert missing == ["somebody else"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_report_where_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -287,6 +287,7 @@ print("ended")
 @pytest.mark.parametrize(
     "risk", [pytest.param(risk, marks=pytest.mark.slow if risk in _LIKE_OTHERS else ()) for risk in _RISKS]
 )
+@pytest.mark.sample(3)
 def test_a_store_misused_raises_or_works_and_never_aborts_or_loses_anything(risk: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _FRAME, str(tmp_path / "s"), _RISKS[risk]]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -139,6 +139,7 @@ _DOORS: dict[str, Callable[[Session, int], object]] = {
 
 
 @pytest.mark.parametrize("door", _DOORS)
+@pytest.mark.sample(2)
 def test_one_byte_more_than_the_limit_is_refused_and_nothing_is_written(memory: Repository, door: str) -> None:
     session = memory.create(id="s")
     session.persist()

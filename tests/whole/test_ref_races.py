@@ -9,6 +9,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 import trails
 from tests.support.machines import Size
 from tests.support.places import ROOT
@@ -42,6 +44,7 @@ def test_eight_processes_on_one_ref_lose_and_double_nothing(tmp_path: Path, size
         assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_a_move_that_is_killed_happened_or_did_not(tmp_path: Path, size: Size) -> None:
     kills = {"quick": 8, "all": 60, "long": 200}[size]
     place = str(tmp_path / "s.trails")

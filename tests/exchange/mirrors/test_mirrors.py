@@ -77,6 +77,7 @@ def url(request: pytest.FixtureRequest, stand_in: Make) -> str:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.sample(3)
 def test_a_mirror_has_all_that_its_store_has_after_each_step(store: Repository, url: str, goes_on: bool) -> None:
     mirror = Mirror(store, url)
     for step in history(store):
@@ -167,6 +168,7 @@ def test_turns_that_came_are_sent_and_not_the_session(memory: Repository, stand_
 
 
 @pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.sample(1)
 def test_a_mirror_that_was_cut_short_at_any_request_goes_on(memory: Repository, stand_in: Make, lost: bool) -> None:
     server = stand_in()
     server.lose_answers = lost
@@ -291,6 +293,7 @@ def test_the_catalogue_may_be_a_named_graph_and_stays_where_it_is(memory: Reposi
         ("INSERT DATA { <urn:x> <urn:y> 1 }", None, 0, 1),
     ],
 )
+@pytest.mark.sample(3)
 def test_verify_names_what_differs_by_session(
     altered: Callable[[str], MirrorReport], update: str, session: str | None, missing: int, beyond: int
 ) -> None:
@@ -346,6 +349,7 @@ def test_a_server_that_gives_few_rows_is_read_page_by_page(memory: Repository, s
 
 
 @pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 8, 60])
+@pytest.mark.sample(1)
 def test_a_server_that_sorts_few_rows_is_read_to_the_end(memory: Repository, stand_in: Make, rows: int) -> None:
     """Virtuoso puts no more than 10,000 rows in order for one answer, those that an OFFSET passes over among them."""
     server = stand_in(rows=rows, sorts=60)

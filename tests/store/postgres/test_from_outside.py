@@ -163,6 +163,7 @@ def between(cluster: Cluster) -> Iterator[_Between]:
 
 
 @pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.sample(1)
 def test_sync_and_close_give_a_silent_server_up_within_seconds_and_keep_what_is_pending(
     told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch, *, follows: bool
 ) -> None:
@@ -237,6 +238,7 @@ def test_a_vacuum_that_is_said_to_have_been_later_than_the_last_commit_is_a_find
         assert ["that was altered" in finding.message for finding in store.verify().findings] == [True]
 
 
+@pytest.mark.slow
 def test_a_thin_store_gives_a_silent_server_up_within_seconds(
     told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch
 ) -> None:

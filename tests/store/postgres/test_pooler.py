@@ -133,6 +133,7 @@ def _follow(address: str, commit: Callable[[], object]) -> EmbeddedStore:
 
 
 @pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.sample(1)
 def test_who_follows_asks_once_a_second_or_listens_past_the_pooler(
     pooled: str, cluster: Cluster, is_direct: bool
 ) -> None:
