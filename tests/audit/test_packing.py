@@ -25,10 +25,10 @@ from trails import Repository
 from trails.audit import audit, evidence_pack
 from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity import verify_export, verify_pack
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import new_key, open_checkpoint, sign
-from trails.integrity.verify_archive import PackFiles
+from trails.integrity.verifier import answers, export, pack
+from trails.integrity.verifier.archive import PackFiles
 from trails.rdf import vocab
 from trails.store.contract import Change
 
@@ -124,7 +124,7 @@ def test_a_manifest_made_anew_is_not_the_one_that_was_signed(memory: Repository)
     with pytest.raises(IntegrityError, match="not the one that the log signed"):
         evidence_pack.check_pack(files, [KEY])
     digest = hashlib.sha256(files["manifest.json"]).hexdigest()
-    forged = sign(f"{verify_pack.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
+    forged = sign(f"{pack.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
     with pytest.raises(IntegrityError, match="none of the given keys"):
         evidence_pack.check_pack({**files, "manifest.note": forged}, [KEY])
 
@@ -146,7 +146,7 @@ def test_a_store_with_a_gap_is_packed_as_it_stands(store: Repository) -> None:
     [value] = store.store.quads((None, vocab.VALUE, Literal("turn 1"), None))
     assert store.store.commit(Change(remove=store.store.quads((value.subject, None, None, None)))).written  # type: ignore[arg-type] # an IRI
     files = packed(store)
-    found = verify_export.report(verify_export.Export(io.BytesIO(files["records.nq"])))["findings"]
+    found = answers.report(export.Export(io.BytesIO(files["records.nq"])))["findings"]
     assert ("index-gap", 1) in [(each["code"], each["index"]) for each in found]
     assert any("plan" in each for each in json.loads(files["manifest.json"])["predicate"]["missing"])
     answer = evidence_pack.check_pack(files, [KEY])  # the pack is as it was made: what is wrong was wrong in the store

@@ -13,7 +13,7 @@ import trails
 from tests.support.commands import Run
 from trails import Repository
 from trails.exchange.file_import import export_session, import_path
-from trails.integrity import verify_export
+from trails.integrity.verifier import answers, export
 from trails.model import iris
 from trails.rdf import turn_quads, vocab
 from trails.usage import figures_of, older_figures_of
@@ -120,10 +120,10 @@ def test_an_export_of_such_a_store_holds_and_figures_that_no_version_counts_do_n
     older()
     out = io.BytesIO()
     export_session(store, "s", "nquads", out)
-    assert verify_export.report(verify_export.Export(io.BytesIO(out.getvalue())), ())["ok"]
+    assert answers.report(export.Export(io.BytesIO(out.getvalue())), ())["ok"]
     altered = out.getvalue().replace(b'inputTokens> "1000"', b'inputTokens> "10"')
     assert altered != out.getvalue()
-    assert not verify_export.report(verify_export.Export(io.BytesIO(altered)), ())["ok"]
+    assert not answers.report(export.Export(io.BytesIO(altered)), ())["ok"]
 
 
 def test_figures_that_no_version_counts_so_were_altered(store: Repository) -> None:

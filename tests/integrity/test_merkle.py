@@ -14,13 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity.merkle import (
+from trails.integrity.merkle import Frontier, HashTree, root_of
+from trails.integrity.verifier.merkle_checks import (
     EMPTY_ROOT,
-    Frontier,
-    HashTree,
     leaf_hash,
     node_hash,
-    root_of,
     verify_consistency,
     verify_inclusion,
 )

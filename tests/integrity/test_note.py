@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity.merkle import EMPTY_ROOT, HashTree, leaf_hash
+from trails.integrity.merkle import HashTree
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import (
-    MAX_NOTE_BYTES,
     Checkpoint,
     new_key,
     open_checkpoint,
@@ -25,6 +24,8 @@ from trails.integrity.signed_notes import (
     sign_checkpoint,
     verifier_of,
 )
+from trails.integrity.verifier.merkle_checks import EMPTY_ROOT, leaf_hash
+from trails.integrity.verifier.notes import MAX_NOTE_BYTES
 
 # The example of Go's package sumdb/note, whose key pair is published with it and signs nothing else.
 TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
@@ -263,7 +264,8 @@ def test_giving_one_key_twice_counts_once() -> None:
 
 
 def test_two_different_keys_of_one_name_and_id_are_not_told_apart_by_guessing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trails.integrity.signed_notes._key_id", lambda *_: b"same")
+    for module in ("signed_notes", "verifier.notes"):
+        monkeypatch.setattr(f"trails.integrity.{module}.key_id", lambda *_: b"same")
     (signer, first), (_, second) = new_key("a"), new_key("a")
     with pytest.raises(InvalidInput, match="two different verifier keys have the name 'a' and the id 73616d65"):
         open_note(sign(TEXT, signer), [first, second])

@@ -20,16 +20,15 @@ from pyoxigraph import Literal, NamedNode, Quad
 from tests.support.full_export import SESSIONS, exported, fill_all
 from tests.support.machines import Size
 from trails import Repository
-from trails.audit import evidence_pack
-from trails.integrity import verify_export
+from trails.integrity.verifier import answers, export, joined, quads
 from trails.rdf import vocab
 
-_ALONE = evidence_pack.standalone_verifier()
+_ALONE = joined.standalone_verifier()
 _BESIDE = frozenset({vocab.SYSTEM_PROMPT, vocab.TAG, vocab.NOTE, vocab.SCORE})
 
 
 def checked(data: bytes, *heads: str) -> dict[str, Any]:
-    return verify_export.report(verify_export.Export(io.BytesIO(data)), heads)
+    return answers.report(export.Export(io.BytesIO(data)), heads)
 
 
 def codes(data: bytes) -> set[str]:
@@ -333,7 +332,7 @@ def test_the_program_answers_in_text_and_json_and_by_its_exit_code(exports: dict
     ],
 )
 def test_a_line_that_is_no_statement_is_named_and_the_file_refused(exports: dict[str, bytes], line: bytes) -> None:
-    with pytest.raises(verify_export.Unreadable, match="line 1 "):
+    with pytest.raises(quads.Unreadable, match="line 1 "):
         checked(line + b"\n" + exports["tail"])
 
 

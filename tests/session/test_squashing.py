@@ -12,7 +12,7 @@ from trails import Repository
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
 from trails.history.squash import first_merged
-from trails.integrity import verify_pack
+from trails.integrity.verifier import program
 from trails.model.values import MAX_FORK_DEPTH
 from trails.session.checkout import Checkout
 
@@ -134,7 +134,7 @@ def test_an_export_of_a_squashed_fork_verifies_and_comes_back(
     assert memory.verify().ok
     file = tmp_path / "main.nq"
     file.write_bytes(out.getvalue())
-    assert verify_pack.main([str(file)]) == 0
+    assert program.main([str(file)]) == 0
 
 
 def test_a_copied_text_is_redacted_with_its_original(store: Repository) -> None:

@@ -13,7 +13,8 @@ import pytest
 import trails
 from tests.support.commands import Run, ok
 from trails import HeadConflict, InvalidInput, Repository, Session, Turn, aio
-from trails.integrity import digests, verify_export
+from trails.integrity import digests
+from trails.integrity.verifier import answers, export
 from trails.model.values import Derivation, Facts
 
 pytestmark = pytest.mark.any_store
@@ -206,7 +207,7 @@ def test_redaction_deletion_and_exports_leave_a_taken_outcome_verifiable(
     file = tmp_path / "plan.nq"
     with file.open("wb") as out:
         export_session(store, "plan", "nquads", out)
-    assert verify_export.report(verify_export.Export(io.BytesIO(file.read_bytes())))["findings"] == []
+    assert answers.report(export.Export(io.BytesIO(file.read_bytes())))["findings"] == []
     with trails.open(":memory:") as other:
         import_path(other, file)
         assert other.load("plan")[2].derived_from == turn.derived_from

@@ -15,7 +15,7 @@ from trails import Call, ContextUsed, InvalidInput, Repository, Session, ToolRes
 from trails.exchange.file_import import export_session, import_path
 from trails.exchange.rdf_files import import_rdf
 from trails.history.records import subagent_runs
-from trails.integrity import verify_export
+from trails.integrity.verifier import answers, export
 from trails.provenance import Statement, ontology, validate
 from trails.provenance.session_export import ExportScope, export_parts
 from trails.rdf import vocab
@@ -334,7 +334,7 @@ def test_an_export_brings_it_all_exactly_and_verifies_by_itself(store: Repositor
     fork.persist()
     out = io.BytesIO()
     export_session(store, "f", "nquads", out)
-    assert verify_export.report(verify_export.Export(io.BytesIO(out.getvalue())))["findings"] == []
+    assert answers.report(export.Export(io.BytesIO(out.getvalue())))["findings"] == []
     assert import_rdf(memory, out.getvalue(), "nquads").problems == []
     assert memory.verify().findings == ()
     again = io.BytesIO()
@@ -402,7 +402,7 @@ def test_a_word_goes_out_of_all_that_is_told_and_the_rest_still_verifies(store: 
     assert store.verify().findings == ()
     out = io.BytesIO()
     export_session(store, "flat", "nquads", out)
-    assert verify_export.report(verify_export.Export(io.BytesIO(out.getvalue())))["findings"] == []
+    assert answers.report(export.Export(io.BytesIO(out.getvalue())))["findings"] == []
 
 
 def test_the_last_mention_of_a_tool_takes_its_row_along(store: Repository) -> None:
@@ -583,4 +583,4 @@ def test_the_verifier_of_exports_misses_no_quad_of_what_is_told(memory: Reposito
 
 def holds(data: bytes) -> bool:
     """Tell whether the verifier of exports finds nothing wrong."""
-    return bool(verify_export.report(verify_export.Export(io.BytesIO(data)))["ok"])
+    return bool(answers.report(export.Export(io.BytesIO(data)))["ok"])

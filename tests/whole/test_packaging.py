@@ -20,7 +20,7 @@ from trails.rdf import query_files
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
-    *("trails/integrity/verify_export.py", "trails/integrity/digest-vectors.json", "trails/secrets/formats.toml"),
+    *("trails/integrity/verifier/program.py", "trails/integrity/digest-vectors.json", "trails/secrets/formats.toml"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),

@@ -11,7 +11,8 @@ import trails
 from trails.audit.report import AFTER_CHECKPOINT, CANNOT_SHOW, WITHOUT_CHECKPOINT, Found, Name, Report, Verdict
 from trails.history import import_records, log_history
 from trails.history.verification import checkpoints
-from trails.integrity.signed_notes import claimed_checkpoint, to_base64
+from trails.integrity.signed_notes import claimed_checkpoint
+from trails.integrity.verifier.notes import to_base64
 from trails.model import iris
 from trails.model.values import Finding, VerifyReport
 from trails.provenance import validate

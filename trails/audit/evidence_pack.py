@@ -6,20 +6,17 @@ give equal bytes.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from inspect import getsource
 from pathlib import Path
 from typing import Final
 
 import pyoxigraph as ox
 
-from trails import usage
 from trails.audit import report as documents
 from trails.audit.report import Report, report_extension
 from trails.audit.run_crate import run_crate
@@ -27,40 +24,14 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 from trails.history.export_records import record_export
 from trails.history.lookup.session_quads import session_quads
-from trails.integrity import verify_archive, verify_export, verify_log, verify_pack
 from trails.integrity.signed_notes import sign
 from trails.integrity.signed_statements import open_statement, sign_statement
-from trails.integrity.verify_archive import MANIFEST, Altered, NoPack, PackFiles, read_files, zipped
-from trails.integrity.verify_log import BadKey
-from trails.integrity.verify_pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
+from trails.integrity.verifier.archive import MANIFEST, Altered, NoPack, PackFiles, read_files, zipped
+from trails.integrity.verifier.joined import VERIFIER_NAME, standalone_verifier
+from trails.integrity.verifier.pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
 from trails.provenance import export as export_prov
 from trails.provenance.crate_reader import CRATE
 from trails.session import Repository
-
-VERIFIER_NAME: Final = "verify_export.py"
-"""What the file is called where it goes out."""
-_VERIFIER_MODULES: Final = (usage, verify_export, verify_log, verify_archive, verify_pack)
-
-
-def standalone_verifier() -> bytes:
-    """Return `verify_export.py` as it goes out beside an export or in a pack: its modules in one file."""
-    parts = [f'"""{verify_pack.__doc__}"""\n\nfrom __future__ import annotations\n']
-    for module in _VERIFIER_MODULES:
-        source = getsource(module)
-        lines = source.splitlines()
-        for node in ast.parse(source).body:
-            joins = isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
-                "trails",
-                "__future__",
-            )
-            is_docstring = isinstance(node, ast.Expr) and node.lineno == 1
-            is_start = isinstance(node, ast.If) and module is not verify_pack
-            if joins or is_docstring or is_start:
-                last = node.end_lineno or node.lineno
-                lines[node.lineno - 1 : last] = [""] * (last - node.lineno + 1)
-        parts.append(f"# --- {module.__name__}\n" + "\n".join(lines).strip("\n") + "\n")
-    return "\n\n".join(parts).encode()
-
 
 _RECORDS: Final = "records.nq"
 _AGAIN: Final = "get it again from whoever made it"
@@ -216,10 +187,7 @@ def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> PackAnsw
     Its records may still not hold: a store with a gap is packed as it stands. Raises `IntegrityError` that names what was
     altered, is missing or is not named in the manifest.
     """
-    try:
-        answer = check_files(files, verifiers)
-    except BadKey as error:
-        raise InvalidInput(str(error)) from None
+    answer = check_files(files, verifiers)
     if answer.altered:
         wrong = "; ".join(dict.fromkeys(each.message for each in answer.altered[:5]))
         raise IntegrityError(f"the pack does not hold: {wrong}: {_AGAIN}")

@@ -18,7 +18,8 @@ from markupsafe import Markup
 from trails.display import html
 from trails.display.tables import PlainTable, to_markdown
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity.signed_notes import Checkpoint, open_checkpoint, to_base64
+from trails.integrity.signed_notes import Checkpoint, open_checkpoint
+from trails.integrity.verifier.notes import to_base64
 from trails.integrity.witnesses import cosignatures
 from trails.model.values import Value
 

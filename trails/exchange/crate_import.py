@@ -11,7 +11,7 @@ from trails.errors import InvalidInput
 from trails.exchange.file_import import import_bytes
 from trails.exchange.source_transcript import ImportReport
 from trails.files import in_words, read_whole
-from trails.integrity.verify_archive import Altered, NoPack, read_files
+from trails.integrity.verifier.archive import Altered, NoPack, read_files
 from trails.provenance import ImportedDocument, import_document
 from trails.provenance.crate_reader import CRATE, RECORDS, crate_content, has_records
 from trails.provenance.statements import MAX_BYTES

@@ -4,21 +4,29 @@ Each turn's digest commits to its own content and facts and to every turn before
 
 The encoding is our own and never the store's lexical forms, which the engine rewrites: a sequence of fields, each an
 8-byte big-endian length and its bytes, after a tag that names what is hashed. No session id and no IRI is hashed, so a
-copied turn (detach, flatten) keeps its digest.
+copied turn (detach, flatten) keeps its digest. `trails.integrity.verifier.digest_rules` has the rules themselves.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from trails.integrity.verifier.digest_rules import (
+    GENESIS,
+    chain_digests,
+    digest_names,
+    facts_json_digest,
+    frame,
+    salted_digest,
+    score_digest,
+    standing_digest,
+    version_digest,
+)
 from trails.model import iris
 from trails.model.values import (
     NO_FACTS,
@@ -34,12 +42,10 @@ from trails.model.values import (
     Turn,
 )
 
+__all__ = ["GENESIS", "facts_json_digest", "frame", "salted_digest", "score_digest", "standing_digest"]
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_LENGTH: Final = Struct(">Q").pack
-
-GENESIS: Final = hashlib.sha256(b"trails/genesis/1").hexdigest()
-"""What stands for "the turn before" at the start of every session; the head of a session without turns."""
 
 
 def new_salt() -> str:
@@ -70,40 +76,6 @@ def epoch_microseconds(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
 
 
-def _hash(tag: bytes, *fields: bytes) -> str:
-    return hashlib.sha256(tag + b"".join(map(frame, fields))).hexdigest()
-
-
-def frame(field: bytes) -> bytes:
-    """Return a field with its length before it, as it stands in what is hashed or signed."""
-    return _LENGTH(len(field)) + field
-
-
-@lru_cache(maxsize=4096)
-def _name(text: str) -> bytes:
-    """Return a framed field that many turns share: a role, a branch, an author."""
-    return frame(text.encode())
-
-
-def salted_digest(kind: str, salt: str, text: str) -> str:
-    """Return the digest of a salted text: what stays behind when the text itself is redacted.
-
-    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`, `payload`), so that one can't
-    stand for another.
-    """
-    bits, said = salt.encode(), text.encode()
-    parts = (b"trails/salted/1", _name(kind), _LENGTH(len(bits)), bits, _LENGTH(len(said)), said)
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
-    """Return the digest of a score: over (property, text, datatype) of all that it says but its session, in order.
-
-    A datatype is an IRI, "" if the text itself is one. The digest itself is not among what it covers.
-    """
-    return _hash(b"trails/score/1", *(field.encode() for each in sorted(said) for field in each))
-
-
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
     """Return the digest of a turn's content and salt. After a redaction the salt's place holds this digest."""
     return salted_digest("json" if structured else "text", salt, text)
@@ -115,11 +87,6 @@ def facts_digest(facts: Facts, salt: str) -> str:
     Once some of it was taken out, the digest over all of it, which was kept.
     """
     return facts.withheld or facts_json_digest(facts_json(facts, salt))
-
-
-def facts_json_digest(text: str) -> str:
-    """Return the digest over what `facts_json` gave; "" for ""."""
-    return _hash(b"trails/facts/1", text.encode()) if text else ""
 
 
 def facts_json(facts: Facts, salt: str) -> str:
@@ -222,47 +189,17 @@ def turn_digest(
     ...     time=None, content=content_digest("hi", "00", structured=False), facts="")[:8]
     'f6546603'
     """
-    when = None if time is None else epoch_microseconds(time)
-    return chain_digests(previous, f"{index}", digest_names(branch, role, author), when, content, facts=facts)
+    return chain_digests(previous, f"{index}", digest_names(branch, role, author), _when(time), content, facts=facts)
 
 
-@lru_cache(maxsize=1024)
-def digest_names(branch: str, role: str, author: str) -> bytes:
-    """Return what `chained` takes of the names that many turns share; the arguments are those of `turn_digest`."""
-    return _name(branch) + _name(role) + _name(author)
-
-
-def chain_digests(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
-    """Return `turn_digest` of parts as they are read: the index in digits, the `names`, the time in microseconds since 1970."""
-    before, at, text = previous.encode(), index.encode(), content.encode()
-    when = b"" if time is None else b"%d" % time
-    parts = (
-        b"trails/turn/1",
-        *(_LENGTH(len(before)), before),
-        *(_LENGTH(len(at)), at),
-        named,
-        *(_LENGTH(len(when)), when),
-        *(_LENGTH(len(text)), text),
-        frame(facts.encode()) if facts else _NOTHING,
-    )
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-_NOTHING: Final = frame(b"")
-
-
-def standing_digest(made: str, left: str) -> str:
-    """Return the digest over a turn as it stands after more was taken out of it than its own digest can do without.
-
-    `made` is `turn_digest` of the turn as it is now, `left` the digest over the facts that are left.
-    """
-    return _hash(b"trails/stands/1", made.encode(), left.encode())
+def _when(time: datetime | None) -> str:
+    return "" if time is None else f"{epoch_microseconds(time)}"
 
 
 def prompt_digest(text: str, salt: str, *, version: int, effective_from: int, redacted: bool = False) -> str:
     """Return the digest of one version of a system prompt; of a redacted one, `salt` is the digest of salt and text."""
     content = salt if redacted else salted_digest("prompt", salt, text)
-    return _hash(b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), content.encode())
+    return version_digest(str(version), str(effective_from), content)
 
 
 class StoredTurn(NamedTuple):
@@ -306,7 +243,7 @@ def _row_digest(row: StoredTurn, previous: str, content: str) -> str:
         previous,
         f"{row.index}",
         digest_names(row.branch, row.role, iris.author_key(row.author_iri)),
-        None if row.time is None else epoch_microseconds(row.time),
+        _when(row.time),
         content,
         facts=facts_digest(row.facts, row.salt),
     )

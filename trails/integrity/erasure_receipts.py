@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity.signed_notes import open_note, sign, split_note
+from trails.integrity.signed_notes import open_note, sign
+from trails.integrity.verifier.notes import split_note
 from trails.model.validation import decodes
 from trails.model.values import Value
 

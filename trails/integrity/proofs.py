@@ -18,13 +18,9 @@ from pydantic import AwareDatetime, BeforeValidator, PlainSerializer, Validation
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests, leaves
-from trails.integrity.merkle import leaf_hash, verify_consistency, verify_inclusion
-from trails.integrity.signed_notes import (
-    Checkpoint,
-    from_base64,
-    open_checkpoint,
-    to_base64,
-)
+from trails.integrity.signed_notes import Checkpoint, open_checkpoint
+from trails.integrity.verifier.merkle_checks import leaf_hash, verify_consistency, verify_inclusion
+from trails.integrity.verifier.notes import from_base64, to_base64
 from trails.model import iris
 from trails.model.values import Value
 

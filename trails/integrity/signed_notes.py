@@ -10,95 +10,44 @@ A head signature says who vouches for a transcript up to which turn, and when. I
 percent-encoded as in its IRI. It signs a tag and fields, framed as in digests, so that no note reads the same.
 
 Errors: a note that is read and does not hold raises IntegrityError; keys and texts that the caller hands in raise
-InvalidInput. The `cryptography` package is imported only when a signature is made or checked.
+InvalidInput. `trails.integrity.verifier.notes` has what reading takes. The `cryptography` package is imported only when a
+signature is made or checked.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from hashlib import sha256
 from types import ModuleType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.digests import epoch_microseconds, frame
-from trails.integrity.merkle import HASH_SIZE
+from trails.integrity.verifier.notes import (
+    DASH,
+    LOG_KEY,
+    MAX_NOTE_BYTES,
+    SIGNER_PREFIX,
+    Key,
+    KeyKind,
+    OpenedNote,
+    from_base64,
+    is_name,
+    key_id,
+    known_keys,
+    open_signed,
+    read_state,
+    split_key,
+    split_note,
+    text_trouble,
+    to_base64,
+    verifier_key,
+    vouched_state,
+)
 from trails.model import iris
 from trails.model.values import Value
-
-MAX_NOTE_BYTES: Final = 1_000_000
-"""The largest note that is made or read, in bytes of UTF-8; the format asks for a limit and names none."""
-
-SIGNER_PREFIX: Final = "PRIVATE+KEY+"
-_DASH: Final = "\N{EM DASH}"
-_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
-DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
-"""The one way to write a size or an index in a note or a proof."""
-
-
-class Key(NamedTuple):
-    """A key taken apart: `material` is the public key of a verifier, the seed of a signer."""
-
-    name: str
-    id: bytes
-    material: bytes
-
-
-class KeyKind(NamedTuple):
-    """A kind of public keys: what it is called, and the byte that its material begins with."""
-
-    name: str
-    algorithm: bytes
-
-
-LOG_KEY: Final = KeyKind("verifier", b"\x01")
-
-
-class Signature(NamedTuple):
-    """A signature line of a note, not checked."""
-
-    name: str
-    key_id: bytes
-    value: bytes
-
-
-class OpenedNote(NamedTuple):
-    """The text of a note, and the names of the given keys that signed it (in the note's order)."""
-
-    text: str
-    names: tuple[str, ...]
-
-
-# --- encodings --------------------------------------------------------------------------------------------------------
-
-
-def to_base64(data: bytes) -> str:
-    """Return bytes as base64 text (RFC 4648, section 4)."""
-    return base64.b64encode(data).decode()
-
-
-def from_base64(text: str) -> bytes | None:
-    """Return the bytes of a base64 text (RFC 4648, section 4), or None if it isn't the one way to write them."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return data if to_base64(data) == text else None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
 
 # --- keys -------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +62,7 @@ def new_key(name: str, kind: KeyKind = LOG_KEY) -> tuple[str, str]:
         raise InvalidInput(f"{name!r} cannot name a key: a name is not empty and has no spaces, plus or control signs")
     seed = secrets.token_bytes(32)
     public = public_key_of(seed)
-    signer, verifier = (_key_text(name, _key_id(name, public, kind), each, kind) for each in (seed, public))
+    signer, verifier = (_key_text(name, key_id(name, public, kind), each, kind) for each in (seed, public))
     return SIGNER_PREFIX + signer, verifier
 
 
@@ -123,64 +72,18 @@ def verifier_of(signer: str) -> str:
     return _key_text(key.name, key.id, public_key_of(key.material), LOG_KEY)
 
 
-def _key_text(name: str, key_id: bytes, material: bytes, kind: KeyKind) -> str:
-    return f"{name}+{key_id.hex()}+{to_base64(kind.algorithm + material)}"
-
-
-def _key_id(name: str, public: bytes, kind: KeyKind) -> bytes:
-    return sha256(name.encode() + b"\n" + kind.algorithm + public).digest()[:4]
-
-
-def is_name(name: str) -> bool:
-    """Tell whether a text can name a key."""
-    plain = name and "+" not in name and not any(sign.isspace() or sign < " " for sign in name)
-    return bool(plain) and _is_unicode(name)
-
-
-def verifier_key(text: str, kind: KeyKind = LOG_KEY) -> Key:
-    """Take a public key apart; InvalidInput for any other text, and for a secret one."""
-    if text.strip().startswith(SIGNER_PREFIX):
-        raise InvalidInput(f"this is a secret signer key; give the {kind.name} key, which begins with the key's name")
-    key = _split_key(text.strip(), kind.name, kind.algorithm)
-    if _key_id(key.name, key.material, kind) != key.id:
-        raise InvalidInput(f"the {kind.name} key of {key.name!r} does not have the id {key.id.hex()}: it was mistyped")
-    return key
+def _key_text(name: str, short_id: bytes, material: bytes, kind: KeyKind) -> str:
+    return f"{name}+{short_id.hex()}+{to_base64(kind.algorithm + material)}"
 
 
 def signer_key(text: str, kind: KeyKind = LOG_KEY) -> Key:
     """Take a signer key apart. No message repeats any of it but the name: it is a secret."""
     if not text.strip().startswith(SIGNER_PREFIX):
         raise InvalidInput(f"this is not a signer key: one begins with {SIGNER_PREFIX!r}")
-    key = _split_key(text.strip().removeprefix(SIGNER_PREFIX), "signer", kind.algorithm)
-    if _key_id(key.name, public_key_of(key.material), kind) != key.id:
+    key = split_key(text.strip().removeprefix(SIGNER_PREFIX), "signer", kind.algorithm)
+    if key_id(key.name, public_key_of(key.material), kind) != key.id:
         raise InvalidInput(f"the signer key of {key.name!r} does not have the id that it names: it was mistyped")
     return key
-
-
-def known_keys(texts: Iterable[str], kind: KeyKind = LOG_KEY) -> dict[tuple[str, bytes], Key]:
-    """Return public keys by name and id; InvalidInput for none, and for two that are not told apart."""
-    if isinstance(texts, str):
-        raise InvalidInput(f"give the {kind.name} keys as a list, also when there is only one")
-    keys: dict[tuple[str, bytes], Key] = {}
-    for key in (verifier_key(text, kind) for text in texts):
-        if keys.setdefault(key[:2], key) != key:
-            raise InvalidInput(f"two different {kind.name} keys have the name {key.name!r} and the id {key.id.hex()}")
-    if not keys:
-        raise InvalidInput(f"no {kind.name} key was given, so no signature can be trusted: give the public keys")
-    return keys
-
-
-def _split_key(text: str, kind: str, algorithm: bytes) -> Key:
-    """Take a key apart; InvalidInput if it is none of the algorithm, which the first byte of its material names."""
-    name, _, rest = text.partition("+")
-    digits, _, coded = rest.partition("+")
-    material = from_base64(coded)
-    if not is_name(name) or not re.fullmatch("[0-9a-f]{8}", digits) or not material:
-        raise InvalidInput(f"this is not a {kind} key: one reads <name>+<8 hex digits>+<base64>")
-    if material[:1] != algorithm or len(material) != 33:
-        shown = f"0x{algorithm.hex()} and 32 bytes"
-        raise InvalidInput(f"the {kind} key of {name!r} is not an Ed25519 key ({shown}): use another key")
-    return Key(name, bytes.fromhex(digits), material[1:])
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -195,7 +98,7 @@ def sign(text: str, *signers: str) -> str:
     keys = [signer_key(signer) for signer in signers]
     if not keys or len({key[:2] for key in keys}) < len(keys):
         raise InvalidInput("a note is signed by one or more signer keys, each once")
-    if trouble := _text_trouble(text):
+    if trouble := text_trouble(text):
         raise InvalidInput(f"this text cannot be signed: {trouble}")
     lines = [signature_line(key, sign_bytes(key.material, text.encode())) for key in keys]
     note = text + "\n" + "".join(lines)
@@ -206,7 +109,7 @@ def sign(text: str, *signers: str) -> str:
 
 def signature_line(key: Key, value: bytes) -> str:
     """Return the line of a note that says what a key signed."""
-    return f"{_DASH} {key.name} {to_base64(key.id + value)}\n"
+    return f"{DASH} {key.name} {to_base64(key.id + value)}\n"
 
 
 def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
@@ -216,64 +119,7 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
     given key's signature is wrong or stands there twice, and if none of the keys signed; InvalidInput for bad keys.
     Read files as bytes: reading text would translate line ends before anything is checked.
     """
-    keys = known_keys(verifiers)
-    text, signatures = split_note(note)
-    seen: list[Key] = []
-    for signature in signatures:
-        key = keys.get((signature.name, signature.key_id))
-        if key is None:
-            continue
-        who = f"{key.name!r} (key {key.id.hex()})"
-        if key in seen:
-            raise IntegrityError(f"the note has two signatures by {who}; one was added: get the note again")
-        if not is_signed(key.material, signature.value, text.encode()):
-            raise IntegrityError(
-                f"the note's signature by {who} is wrong: text or signature were altered after signing, "
-                "or another key signed; do not trust the text"
-            )
-        seen.append(key)
-    if not seen:
-        signers = ", ".join(sorted({f"{line.name} ({line.key_id.hex()})" for line in signatures})[:5])
-        raise IntegrityError(f"none of the given keys signed this note; it names {signers}: give a key that you trust")
-    return OpenedNote(text, tuple(key.name for key in seen))
-
-
-def split_note(note: str | bytes) -> tuple[str, list[Signature]]:
-    """Return a note's text and signature lines, unchecked signatures; IntegrityError if the form is broken."""
-    if len(note if isinstance(note, bytes) else note.encode(errors="replace")) > MAX_NOTE_BYTES:
-        raise IntegrityError(f"the note has more than {MAX_NOTE_BYTES} bytes and was not read")
-    try:
-        whole = note.decode() if isinstance(note, bytes) else note
-    except UnicodeDecodeError as wrong:
-        raise IntegrityError(f"the note is not UTF-8: byte {wrong.start} is wrong") from None
-    if trouble := _text_trouble(whole):
-        raise IntegrityError(f"the note is malformed: {trouble}")
-    text, blank, lines = whole.rpartition("\n\n")
-    if not blank:
-        raise IntegrityError("the note is malformed: no blank line stands between text and signatures")
-    if not lines:
-        raise IntegrityError("the note is malformed: no signature line follows the last blank line")
-    return text + "\n", [_signature(line) for line in lines[:-1].split("\n")]
-
-
-def _text_trouble(text: str) -> str | None:
-    """Say what keeps a text from standing in a note, or None."""
-    if not _is_unicode(text):
-        return "it holds half of a surrogate pair, which is not Unicode text"
-    if control := _CONTROL.search(text):
-        return f"it holds the control character U+{ord(control[0]):04X} at position {control.start()}"
-    if not text.endswith("\n"):
-        return "it does not end in a newline"
-    return None
-
-
-def _signature(line: str) -> Signature:
-    dash, _, rest = line.partition(" ")
-    name, _, coded = rest.partition(" ")
-    value = from_base64(coded)
-    if dash != _DASH or not is_name(name) or value is None or len(value) < 5:
-        raise IntegrityError(f"the note is malformed: {line[:100]!r} is no signature line (em dash, name, base64)")
-    return Signature(name, value[:4], value[4:])
+    return open_signed(note, known_keys(verifiers), is_signed)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -282,6 +128,7 @@ def _signature(line: str) -> Signature:
 class Checkpoint(Value):
     """What a log says of itself: its name (`origin`), its number of leaves, and their Merkle root (32 bytes).
 
+    >>> from hashlib import sha256
     >>> print(Checkpoint(origin="example.com/log", size=0, root=sha256(b"").digest()).to_text(), end="")
     example.com/log
     0
@@ -310,18 +157,7 @@ class Checkpoint(Value):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return the checkpoint that a note's text holds; IntegrityError if it is malformed."""
-        if trouble := _text_trouble(text):
-            raise IntegrityError(f"the checkpoint is malformed: {trouble}")
-        lines = text[:-1].split("\n")
-        if len(lines) < 3 or "" in lines:
-            raise IntegrityError("the checkpoint is malformed: it needs three lines or more, none of them empty")
-        origin, size, coded, *extensions = lines
-        if not DECIMAL.fullmatch(size):
-            raise IntegrityError(f"the checkpoint of {origin!r} is malformed: {size[:30]!r} is no tree size")
-        root = from_base64(coded)
-        if root is None or len(root) != HASH_SIZE:
-            raise IntegrityError(f"the checkpoint of {origin!r} is malformed: {coded[:60]!r} is no base64 of 32 bytes")
-        return cls(origin=origin, size=int(size), root=root, extensions=tuple(extensions))
+        return cls(**read_state(text)._asdict())
 
 
 def sign_checkpoint(checkpoint: Checkpoint, *signers: str) -> str:
@@ -337,14 +173,7 @@ def open_checkpoint(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:
     Raises IntegrityError as `open_note` does, and if only keys of other names signed: a key that is trusted for
     one log says nothing about another.
     """
-    opened = open_note(note, verifiers)
-    checkpoint = Checkpoint.parse(opened.text)
-    if checkpoint.origin not in opened.names:
-        raise IntegrityError(
-            f"the checkpoint is of the log {checkpoint.origin!r}, but was signed by {', '.join(opened.names)}: "
-            "give the verifier key that bears the log's name"
-        )
-    return checkpoint
+    return Checkpoint(**vouched_state(open_note(note, verifiers))._asdict())
 
 
 def claimed_checkpoint(note: str | bytes) -> Checkpoint:

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from trails.errors import IntegrityError, TrailsError
-from trails.integrity.signed_notes import Key, is_signed, known_keys, sign_bytes, signer_key
+from trails.integrity.signed_notes import is_signed, sign_bytes, signer_key
+from trails.integrity.verifier.notes import Key, known_keys
 
 CONTENT_TYPE: Final = "application/vnd.in-toto+json"
 MAX_BYTES: Final = 100_000_000

@@ -23,18 +23,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity.signed_notes import (
-    Checkpoint,
-    Key,
-    KeyKind,
-    is_signed,
-    known_keys,
-    new_key,
-    sign_bytes,
-    signature_line,
-    signer_key,
-    split_note,
-)
+from trails.integrity.signed_notes import Checkpoint, is_signed, new_key, sign_bytes, signature_line, signer_key
+from trails.integrity.verifier.notes import Key, KeyKind, known_keys, split_note
 from trails.model.values import Cosignature, Timestamp
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from trails.history.transaction import Transaction
 from trails.history.verification import checkpoints, verify
 from trails.history.workspace import Facet, Workspace
 from trails.integrity.proofs import ConsistencyProof, TurnProof
-from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_head, verifier_key, verifier_of
+from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_head, verifier_of
+from trails.integrity.verifier.notes import verifier_key
 from trails.integrity.witnesses import check_timestamp, cosignatures
 from trails.model import validation
 from trails.model.values import VerifyReport

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple, Protocol
 
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
-from trails.integrity.merkle import Frontier, leaf_hash
+from trails.integrity.merkle import Frontier
+from trails.integrity.verifier.merkle_checks import leaf_hash
 
 
 class Leaves(NamedTuple):

@@ -455,8 +455,8 @@ def _export_file(
     with_verifier: bool,
     recipients: tuple[str, ...],
 ) -> None:
-    from trails.audit.evidence_pack import standalone_verifier
     from trails.exchange.file_import import export_session
+    from trails.integrity.verifier.joined import standalone_verifier
 
     if output.is_dir():
         cli.refuse(f"{output} is a folder; name a file")

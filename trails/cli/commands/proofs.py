@@ -145,7 +145,8 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None) -> None:
     and the public one in FILE.pub and on stdout, to be given to all who verify. NAME is the log's name for good, best
     like a URL without its scheme: example.com/trails.
     """
-    from trails.integrity.signed_notes import claimed_checkpoint, new_key, to_base64
+    from trails.integrity.signed_notes import claimed_checkpoint, new_key
+    from trails.integrity.verifier.notes import to_base64
 
     if name is not None:
         if output is not None:

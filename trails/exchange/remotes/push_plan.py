@@ -22,9 +22,10 @@ from trails.errors import ForkDepthExceeded, IntegrityError, InvalidInput
 from trails.exchange.rdf_files import transcript_digests
 from trails.history.lookup.names import Name
 from trails.history.records import activities
-from trails.integrity import leaves, merkle
-from trails.integrity.merkle import HashTree, leaf_hash
+from trails.integrity import leaves
+from trails.integrity.merkle import HashTree
 from trails.integrity.signed_notes import open_checkpoint
+from trails.integrity.verifier.merkle_checks import leaf_hash, verify_inclusion
 from trails.model import validation
 from trails.model.values import MAX_FORK_DEPTH, SessionRecord, Value
 from trails.rdf.activity_records import MOVED, Import
@@ -134,7 +135,7 @@ def _origin(act: Import, proof: str, digests: Sequence[str]) -> Origin:
     is_turns = leaf.kind == "turns"
     holds = not is_turns or (0 < leaf.count <= len(digests) and digests[leaf.count - 1] == leaf.digest)
     try:
-        merkle.verify_inclusion(leaf_hash(plain["leaf"].encode()), number, size, hashes, root)
+        verify_inclusion(leaf_hash(plain["leaf"].encode()), number, size, hashes, root)
     except IntegrityError:
         holds = False
     made = {"session_id": act.session_id, "by_iri": act.by_iri, "time": act.time, "how": act.importer}

@@ -28,7 +28,8 @@ from trails.history.log_leaves import begin_session
 from trails.history.reader import Reader
 from trails.history.verification import verify
 from trails.integrity import leaves
-from trails.integrity.merkle import leaf_hash, root_of
+from trails.integrity.merkle import root_of
+from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model.values import Value, VerifyReport
 from trails.opening import as_location, open_to_read, store_at
 from trails.rdf import vocab

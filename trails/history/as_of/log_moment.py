@@ -22,8 +22,9 @@ from trails.history.as_of.past_facts import Catalog, earliest_time, one_text, ti
 from trails.history.reader import Reader
 from trails.integrity import leaves
 from trails.integrity.leaves import LEDGER_KINDS
-from trails.integrity.merkle import leaf_hash, root_of
+from trails.integrity.merkle import root_of
 from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, open_checkpoint
+from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model import iris, validation
 from trails.rdf import vocab
 from trails.rdf.codec import parse_time, term_text

@@ -28,7 +28,8 @@ from trails.history.records.record_kind import RecordKind
 from trails.history.removal import detach
 from trails.history.transaction import Transaction, is_stored
 from trails.integrity.leaves import Leaf
-from trails.integrity.merkle import leaf_hash, roots_at
+from trails.integrity.merkle import roots_at
+from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model import iris
 from trails.model.values import Value
 from trails.rdf import query_files, vocab

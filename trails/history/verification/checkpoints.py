@@ -22,9 +22,10 @@ from trails.history import log_history, log_leaves
 from trails.history.reader import Reader
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import LEDGER_KINDS
-from trails.integrity.merkle import HashTree, leaf_hash, root_of
+from trails.integrity.merkle import HashTree, root_of
 from trails.integrity.proofs import ConsistencyProof, Revealed, TurnDigests, TurnProof
 from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, sign_checkpoint, verifier_of
+from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model import iris, lineage, validation
 from trails.model.values import Finding, LogEvent, SealedTurn, Turn
 from trails.rdf import vocab

@@ -19,7 +19,7 @@ from trails.audit.report import report_facts, report_html, report_title, shown_c
 from trails.display import tables
 from trails.display.tables import PlainTable
 from trails.history.verification import checkpoints
-from trails.integrity.signed_notes import to_base64
+from trails.integrity.verifier.notes import to_base64
 from trails.model import iris
 from trails.rdf import query_files
 from trails.rdf.query_files import THEMES, Parameter, QueryFile
