@@ -261,6 +261,19 @@ prefix. It extends [PROV-O](https://www.w3.org/TR/prov-o/): what PROV-O has a te
 - [trails.ttl](trails.ttl): the ontology.
 - [shapes.ttl](shapes.ttl): the same as SHACL shapes, for checking data.
 - [alignments.ttl](alignments.ttl): mappings to other vocabularies.
+
+## Forks, and the turn before
+
+| word | of | what it gives |
+|---|---|---|
+| [`trails:parent_session_id`](#parent_session_id) | a fork | the session that it was forked from |
+| [`trails:forked_at_index`](#forked_at_index) | a fork | the first index that it owns; the turns below it belong to its ancestors |
+| [`trails:branch`](#branch) | a session, a turn | `main`, or the name of the fork |
+| [`trails:previousTurn`](#previousTurn) | a turn | the turn before it, across forks: `?turn trails:previousTurn* ?earlier` walks a transcript |
+
+`trails:branch` is stored. The others are derived, in the default graph: for each query that names one, and in dumps and exports.
+Stored for the first two is [`trails:parentSession`](#parentSession) and [`trails:forkedAtIndex`](#forkedAtIndex), which are the same
+by `owl:equivalentProperty`.
 """
 _EXAMPLES: Final = ("forest", "turns-by-author", "tool-calls")
 _NAMESPACES: Final = {

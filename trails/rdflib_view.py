@@ -5,7 +5,7 @@ rdflib reads snapshots of the store; queries run on the store's own engine; what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pyoxigraph as ox
@@ -21,8 +21,9 @@ from rdflib.term import URIRef as URIRef_term
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.rdf import query_files, vocab
-from trails.store.contract import QuadStore, Solutions
-from trails.store.pattern import Pattern
+from trails.rdf.derived_quads import DERIVED
+from trails.store.contract import QuadStore, Solutions, Triples
+from trails.store.pattern import NOTHING, Pattern
 from trails.store.queries import user_queries
 from trails.store.queries.query_pool import NO_LIMITS
 from trails.store.tsv import Term
@@ -146,6 +147,8 @@ class ReadOnlyStore(Store):
         super().__init__()
         self._quads = store
         self._closed = False
+        self._derived: tuple[object, ox.Store] | None = None
+        """What is derived from the quads of the store, as of which commit."""
         names = SimpleMemory()  # prefixes are the view's own
         self.bind, self.prefix = names.bind, names.prefix  # type: ignore[method-assign] # of the same kind
         self.namespace, self.namespaces = names.namespace, names.namespaces  # type: ignore[method-assign]
@@ -171,7 +174,7 @@ class ReadOnlyStore(Store):
         """Return all triples that match, each once, with the graphs that it stands in."""
         found: dict[ox.Triple, list[GraphName]] = {}
         pattern = to_pattern(triple_pattern, None if isinstance(context, ConjunctiveGraph) else context)
-        for quad in self.quad_store.quads(pattern) if pattern is not None else ():
+        for quad in self._matching(pattern) if pattern is not None else ():
             found.setdefault(quad.triple, []).append(quad.graph_name)
         graphs: dict[GraphName, _ContextType] = {}
         for triple, names in found.items():
@@ -179,6 +182,20 @@ class ReadOnlyStore(Store):
                 if name not in graphs:
                     graphs[name] = Graph(self, to_identifier(name))
             yield _triple(triple), iter([graphs[name] for name in names])
+
+    def _matching(self, pattern: Pattern) -> Iterable[ox.Quad]:
+        """Return the quads that match a pattern; where it names a derived property, those that are derived."""
+        store = self.quad_store
+        if pattern[1] not in DERIVED:
+            return store.quads(pattern)
+        store.quads(NOTHING)  # what others committed is brought in
+        version = store.number, store.token
+        if self._derived is None or self._derived[0] != version:
+            triples = user_queries.answer(store, query_files.find("derived_triples").bind(), NO_LIMITS, is_ours=True)
+            engine = ox.Store()
+            engine.extend(ox.Quad(*triple) for triple in cast(Triples, triples))
+            self._derived = version, engine
+        return self._derived[1].quads_for_pattern(*pattern)
 
     def __len__(self, context: _ContextType | None = None) -> int:
         """Return how many triples a graph has, or how many different ones all graphs have together."""
@@ -195,7 +212,7 @@ class ReadOnlyStore(Store):
         """Return the names of all named graphs, or of the graphs in which a triple stands."""
         if triple is not None and any(node is not None for node in triple):
             pattern = to_pattern(triple, None)
-            found = self.quad_store.quads(pattern) if pattern is not None else []
+            found = self._matching(pattern) if pattern is not None else []
             names = list(dict.fromkeys(quad.graph_name for quad in found))
         else:
             rows = cast(Solutions, self.quad_store.query(query_files.find("graphs").bind()))

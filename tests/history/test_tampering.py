@@ -30,9 +30,8 @@ from trails.store import Change
 NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
     "PENDING_SWEEP",  # only while turns of a deleted session are still to be swept
     "UNFINISHED_COPY",  # only while a session is copied
-    "PREVIOUS_TURN",  # follows, and is constructed
-    "CONTEXT_END",  # the same
-    "IN_RUN",  # the same
+    *("PREVIOUS_TURN", "PARENT_SESSION_ID", "FORKED_AT_INDEX_WORD"),  # derived, and never stored
+    *("CONTEXT_END", "IN_RUN"),  # follow, and are constructed
     *("EVIDENCE", "EVIDENCE_SOURCE", "EVIDENCE_FILE", "EVIDENCE_RULE"),  # only in exports
 }
 """Terms that are datatypes, and those that a store holds only in between."""

@@ -59,6 +59,10 @@ def fill(store: Repository) -> None:
     store.redact("kept", 1)
 
 
+DERIVED = 2 + 1 + 2
+"""The turn before each of the session's later two, and before the fork's one; the fork in two words of Python."""
+
+
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a store that was filled as above and closed."""
@@ -364,9 +368,9 @@ def test_a_dump_is_sorted_n_quads_and_the_same_bytes_for_the_same_store(place: P
         store.maintenance.vacuum()
         store.maintenance.dump(tmp_path / "two.nq.gz")
     lines = gzip.decompress((tmp_path / "one.nq.gz").read_bytes()).splitlines(keepends=True)
-    assert count == len(lines) == len(expected)
+    assert count == len(lines) == len(expected) + DERIVED
     assert lines == sorted(lines)
-    assert set(ox.parse(b"".join(lines), format=ox.RdfFormat.N_QUADS)) == expected
+    assert set(ox.parse(b"".join(lines), format=ox.RdfFormat.N_QUADS)) > expected
     assert (tmp_path / "one.nq.gz").read_bytes() == (tmp_path / "two.nq.gz").read_bytes()
     assert (tmp_path / "one.nq.gz").stat().st_mode & 0o777 == 0o600
 
@@ -396,7 +400,7 @@ def test_dumps_of_any_size_are_sorted_in_runs(place: Path, tmp_path: Path, monke
         monkeypatch.setattr("trails.store.dumping._CHUNK", 300)
         seen: list[tuple[int, int, str]] = []
         store.maintenance.dump(tmp_path / "two.nq.gz", progress=lambda *step: seen.append(step))
-        total = len(quads(store))
+        total = len(quads(store)) + DERIVED
     assert (tmp_path / "one.nq.gz").read_bytes() == (tmp_path / "two.nq.gz").read_bytes()
     assert (total, total, "sorting") in seen
     assert seen[-1] == (total, total, "writing")

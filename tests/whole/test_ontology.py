@@ -15,6 +15,7 @@ import trails
 from ontology.generate import load_ontology
 from tests.support.everything import everything
 from trails.rdf import query_files, vocab
+from trails.rdf.derived_quads import DERIVED
 
 # Classes and properties of PROV-O, from the tables of section 3 of https://www.w3.org/TR/2013/REC-prov-o-20130430/
 PROV_O = frozenset(
@@ -170,13 +171,25 @@ def test_what_is_written_keeps_to_the_domains_and_ranges(quads: list[ox.Quad], t
             left = str(quad.object) not in types  # what was deleted, or is not made yet
             assert left or not term.ranges or types[str(quad.object)] & set(term.ranges), quad
     exported = (vocab.EVIDENCE, vocab.EVIDENCE_SOURCE, vocab.EVIDENCE_FILE, vocab.EVIDENCE_RULE)  # in PROV files alone
-    constructed = (vocab.PREVIOUS_TURN, vocab.CONTEXT_END, vocab.IN_RUN)
+    constructed = (vocab.CONTEXT_END, vocab.IN_RUN, *DERIVED)
     unwritten = {
         vocab.PENDING_SWEEP.value,
         *(node.value for node in (*exported, *constructed)),
         *(node.value for node in vocab.ENTRY_FIELDS.values()),
     }
     assert {term.name for term in PROPERTIES.values() if term.iri not in unwritten} - seen == set()
+
+
+def test_the_words_of_python_for_a_fork_are_the_stored_properties_and_stand_before_them() -> None:
+    for word, stored in (("parent_session_id", "parentSession"), ("forked_at_index", "forkedAtIndex")):
+        here, there = URIRef(vocab.TRAILS + word), URIRef(vocab.TRAILS + stored)
+        assert ontology().value(here, OWL.equivalentProperty) == there
+        assert set(ontology().objects(here, RDF.type)) == set(ontology().objects(there, RDF.type))
+        for said in (RDFS.domain, RDFS.range, RDFS.subPropertyOf):
+            assert ontology().value(here, said) == ontology().value(there, said)
+        text = ontology_file().read_text("utf-8")
+        assert 0 < text.index(f"trails:{word} a ") < text.index(f"trails:{stored} a ")
+    assert (URIRef(vocab.BRANCH.value), RDF.type, OWL.DatatypeProperty) in ontology()  # is that word as it stands
 
 
 def test_what_has_one_value_by_the_ontology_has_one_in_a_store(quads: list[ox.Quad]) -> None:

@@ -1,7 +1,8 @@
 """Read and write sessions as N-Quads or TriG, with every digest and salt.
 
 A file holds a session and its ancestors whole: their rows, system prompts, tags and notes in the default graph, their
-turns in one named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
+turns in one named graph each. What is derived of that stands in the default graph too, for whoever loads the file elsewhere,
+and is left out where it comes in. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
 imported into another store and exported again gives the same bytes. Sessions beside or below it are not in the file.
 """
 
@@ -30,6 +31,7 @@ from trails.integrity.leaves import Kind, Leaf
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import vocab
+from trails.rdf.derived_quads import with_derived, without_derived
 from trails.rdf.session_records import tools_named_in
 from trails.session import Repository
 from trails.store.contract import Change, QuadStore
@@ -54,11 +56,11 @@ def export_session(repository: Repository, session_id: str, format: str, out: Bi
     record = repository.record(session_id)
     chain = repository.reader.lineage(record.id)
     repository.reader.turns(chain)  # raises where anything is missing: no export promises what it does not hold
-    quads = [quad for each in chain for quad in session_quads(repository.store, each)]
+    quads = with_derived(quad for each in chain for quad in session_quads(repository.store, each))
     if form == ox.RdfFormat.N_QUADS:
-        out.writelines(sorted(line(quad) for quad in set(quads)))
+        out.writelines(sorted(line(quad) for quad in quads))
     else:
-        ordered = sorted(set(quads), key=lambda quad: (_graph_name(quad), line(quad)))
+        ordered = sorted(quads, key=lambda quad: (_graph_name(quad), line(quad)))
         ox.serialize(ordered, out, format=form, prefixes=_PREFIXES)
 
 
@@ -122,7 +124,7 @@ def _turns_of(record: SessionRecord) -> Pattern:
 
 
 def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
-    """Return the quads of a file; raise if one can be in no export."""
+    """Return the quads of a file, but what is derived; raise if one can be in no export."""
     try:
         quads = list(ox.parse(data, format=form))
     except (SyntaxError, ValueError) as error:
@@ -133,7 +135,7 @@ def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
     for quad in quads:
         if (fault := _fault_of(quad)) is not None:
             raise InvalidInput(f"{fault}; nothing was imported")
-    return quads
+    return list(without_derived(quads))
 
 
 def _fault_of(quad: Quad) -> str | None:

@@ -85,7 +85,7 @@ KEPT_WITH, KEPT_START, KEPT_END, KEPT_PROMPT = _trails("keptWith keptStart keptE
 ANSWERS_COPY, PREVIOUS_SUMMARY, CALL_DIGEST, CALLED_IN = _trails("answersCopy previousSummary callDigest calledIn")
 (CALLED_FOR,) = _trails("calledFor")
 
-# what follows of the order of turns, of the context of a model's call and of runs, by CONSTRUCT; none is stored
+# what follows of the order of turns, of the context of a model's call and of runs; none is stored
 PREVIOUS_TURN, CONTEXT_END, IN_RUN = _trails("previousTurn contextEnd inRun")
 
 # what was done to a session, and by whom
@@ -108,6 +108,9 @@ SIGNER_KEY, SIGNATURE = _trails("signerKey signature")
 
 # a session's row
 PARENT_SESSION, FORKED_AT_INDEX, FORK_HEAD, SPAWNED_BY = _trails("parentSession forkedAtIndex forkHead spawnedBy")
+PARENT_SESSION_ID, FORKED_AT_INDEX_WORD = _trails(
+    "parent_session_id forked_at_index"
+)  # the same in words of Python: derived
 SESSION_AGENT, KIND, STATE, LABEL, KEY, SYSTEM_VERSION = _trails("agent kind state label key systemVersion")
 SOURCE_SESSION, SLOT, TIER, EXPIRES_AT, ENDS_BY = _trails("sourceSession slot tier expiresAt endsBy")
 REQUEST_KEY, REQUEST_DIGEST = _trails("requestKey requestDigest")

@@ -18,6 +18,7 @@ import pyoxigraph as ox
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.files import in_words, sync_folder
+from trails.rdf.derived_quads import without_derived
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.reading import EngineReader
@@ -44,8 +45,9 @@ def dump(
 
     It is compressed with gzip unless `packed` is False.
 
-    The store may be in use: the dump holds it as it was at one moment. Its log is not in the dump: a store that is
-    loaded from it begins a new one, so that only a backup can be held against older checkpoints.
+    The store may be in use: the dump holds it as it was at one moment. What is derived of its quads is in it too, for whoever
+    loads it elsewhere; `load` leaves that out. The store's log is not in the dump: a store that is loaded from it begins a new
+    one, so that only a backup can be held against older checkpoints.
     """
     total = len(store)
     with in_words(file, "written"):
@@ -58,9 +60,9 @@ def dump(
 
 def _dump(store: EngineReader, file: Path, total: int, progress: Progress | None, *, packed: bool) -> int:
     with scratch(file) as folder, contextlib.closing(SortedLines(file, folder, total, progress)) as runs:
-        store.dump(cast(IO[bytes], runs))
+        store.dump(cast(IO[bytes], runs), derives=True)
         part = folder / file.name
-        written = write_lines(part, runs.merged(), total, progress, packed=packed)
+        written = write_lines(part, runs.merged(), runs.count(), progress, packed=packed)
         publish(part, file)
     return written
 
@@ -104,7 +106,7 @@ class SortedLines:
     """A place to write N-Quads to, which sorts them: runs of lines in files that have no names, merged at the end."""
 
     def __init__(self, file: Path, folder: Path, total: int, progress: Progress | None) -> None:
-        """`file` is what errors name, and `folder` where the runs take their space; `total` is told as how many there are."""
+        """`file` is what errors name, `folder` where the runs take their space; `total` is told as how many there are, about."""
         self._file = file
         self._folder = folder
         self._total = total
@@ -133,12 +135,17 @@ class SortedLines:
         file.writelines(lines)
         file.seek(0)
         if self._progress:
-            self._progress(self._lines, self._total, "sorting")
+            self._progress(self._lines, max(self._lines, self._total), "sorting")
+
+    def count(self) -> int:
+        """Return how many lines were written."""
+        if self._pending:
+            self._close_run()
+        return self._lines
 
     def merged(self) -> Iterator[bytes]:
         """Give all lines, sorted; once nothing more is written, again each time that it is called."""
-        if self._pending:
-            self._close_run()
+        self.count()
         for file in self._files:
             file.seek(0)
         yield from heapq.merge(*self._files)
@@ -187,7 +194,7 @@ def _load_into(folder: Path, file: Path, raw: IO[bytes], progress: Progress | No
 def _load(store: EmbeddedStore, source: IO[bytes] | gzip.GzipFile, folder: Path) -> None:
     """Load quads some at a time: a few kilobytes may unpack to much."""
     count = 0
-    for quads in _batches(ox.parse(cast(IO[bytes], source), format=ox.RdfFormat.N_QUADS)):
+    for quads in _batches(without_derived(ox.parse(cast(IO[bytes], source), format=ox.RdfFormat.N_QUADS))):
         if count and (free := shutil.disk_usage(folder).free) < ROOM:
             raise InvalidInput(
                 f"it unpacks to more than the disk has room for: {free:,} bytes are left after {count:,} quads of it, and "

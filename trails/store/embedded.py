@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import secrets
+import shutil
 import threading
 import time
 import weakref
@@ -17,12 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import IO, Any, Final, Protocol, TypeVar
 
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, QueryEnded, StoreFailed
 from trails.model import validation
+from trails.rdf.derived_quads import are_named_in
 from trails.store import folders
 from trails.store.contract import Change, Committed, Durability, QuadStore, read_only
 from trails.store.index import engine_filling
@@ -81,8 +84,6 @@ _PATIENCE: Final = 0.5
 class EmbeddedStore(EngineReader):
     """Quads in this process: in memory (`path` None), or those of a log in a folder or a database."""
 
-    _source: Source | None = None
-    """What the last query from outside was asked of."""
     is_copy: bool = False
     """Whether it shows what another store has: who uses it writes nothing to it."""
 
@@ -107,6 +108,8 @@ class EmbeddedStore(EngineReader):
         self._write_lock = threading.RLock()
         """Held by whoever commits, or brings in what others committed. Taken before the engine's lock."""
         self._source_lock = threading.Lock()
+        self._sources: dict[bool, Source] = {}
+        """What the last queries from outside were asked of: one that names what is derived, and one that does not."""
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._closed = False
@@ -295,16 +298,33 @@ class EmbeddedStore(EngineReader):
 
     def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
         self._poll()
-        version = self._number, self._removals  # first: what is acknowledged meanwhile may be in it, or not
+        derives = are_named_in(text)
+        version = self._number, self._removals, derives  # first: what is acknowledged meanwhile may be in it, or not
         self._settle()
         with self._source_lock:
-            if self._source is None or self._source.version != version:
-                self._source = self._quads_of(version)
-                folder = self._index.copy(f"query-{self._number}-{self._removals}")
+            source = self._sources.get(derives)
+            if source is None or source.version != version:
+                source = self._sources[derives] = self._quads_of(version, derives=derives)
+                name = f"query-{self._number}-{self._removals}"
+                folder = self._index.copy(f"{name}-derived", derives=True) if derives else self._index.copy(name)
                 if folder is not None:
-                    self._source.keep(folder)
+                    source.keep(folder)
             self.refuse_failed()
-            return self._source
+            return source
+
+    def _unchanged(self) -> AbstractContextManager[object]:
+        return self._index.lock
+
+    def _dump(self, out: IO[bytes], *, derives: bool) -> None:
+        folder = self._index.copy(f"dump-{secrets.token_hex(8)}", derives=True) if derives else None
+        if folder is None:
+            super()._dump(out, derives=derives)
+            return
+        try:
+            with self._reading():
+                ox.Store.read_only(str(folder)).dump(out, ox.RdfFormat.N_QUADS)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _unreadable(self, error: Exception) -> StoreFailed:
         return engine_filling.unreadable(self.location, error)
@@ -550,7 +570,7 @@ class EmbeddedStore(EngineReader):
     def _end_queries(self, why: str, patience: float = 0.0) -> None:
         """End the queries from outside that are not done after some seconds; what they read is let go."""
         with self._source_lock:
-            self._source = None
+            self._sources.clear()
         query_pool.end(self, QueryEnded(f"the query in {self.location} was ended: {why}"), patience)
 
     def close(self) -> None:

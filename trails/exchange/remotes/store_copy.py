@@ -33,6 +33,7 @@ from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model.values import Value, VerifyReport
 from trails.opening import as_location, open_to_read, store_at
 from trails.rdf import vocab
+from trails.rdf.derived_quads import is_derived_line
 from trails.store import dumping, folders
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
@@ -185,7 +186,7 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
             for line in cast(IO[bytes], opened):
                 if line.startswith(b"#"):
                     comments.append(line.rstrip(b"\n"))
-                elif line.strip():
+                elif line.strip() and not is_derived_line(line):
                     lines.write(line if line.endswith(b"\n") else line + b"\n")
         at = next((number for number, line in enumerate(comments) if line.startswith(_LOG)), len(comments))
         log = [line[2:].decode() for line in comments[at + 1 : -1]] if at < len(comments) else None

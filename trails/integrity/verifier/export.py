@@ -16,6 +16,7 @@ from trails.integrity.verifier.quads import (
     TRAILS,
     TYPE,
     Properties,
+    Term,
     Unreadable,
     first_value,
     graphs_of,
@@ -26,7 +27,7 @@ from trails.integrity.verifier.quads import (
 from trails.integrity.verifier.sessions import Finding, Redactions, Session, inherited_turns, owner_at
 from trails.integrity.verifier.terms import PAYLOAD, TOOL, payload_bytes, tool_of
 from trails.integrity.verifier.turn_statements import LINKS, SHOWN_LINKS, stands_as, written_as
-from trails.integrity.verifier.turns import Turn
+from trails.integrity.verifier.turns import Turn, iri_of
 
 _MOST_ANCESTORS = 32
 _BESIDE = ("ledger", "entry")
@@ -34,6 +35,11 @@ _BESIDE = ("ledger", "entry")
 
 _OF_TURN = re.compile("[0-9]+-[0-9a-f]+(/(?!deletion).*)?", re.DOTALL)
 """What follows a session's IRI in that of a turn of it, or of a part of one: such stand in the session's graph alone."""
+_PLACE = re.compile("[^/]*/([0-9]{1,18})-")
+"""What the IRI of a turn begins with: that of its session, and its index."""
+_PREVIOUS = TRAILS + "previousTurn"
+_WORDS = {TRAILS + "parent_session_id": TRAILS + "parentSession", TRAILS + "forked_at_index": TRAILS + "forkedAtIndex"}
+"""What is derived in words of Python, and what it is derived from."""
 
 
 class Export:
@@ -58,6 +64,7 @@ class Export:
         for session in sorted(self.sessions.values(), key=lambda each: each.id):
             self._check(session)
         self._check_payloads(carried)
+        self._check_derived(catalog)
         self._check_catalog(catalog)
         self.findings.sort(key=lambda each: (each.session or "", -1 if each.index is None else each.index, each.code))
 
@@ -229,6 +236,30 @@ class Export:
         owner = owner_at(self._lineage(session), index)
         turn = None if owner is None else owner.turns.get(index)
         return GENESIS if index < 0 else None if turn is None else turn.digest
+
+    def _check_derived(self, catalog: dict[str, Properties]) -> None:
+        """Hold what is derived against what it follows from, and take it out of the catalog. It need not be there."""
+        for iri, row in list(catalog.items()):
+            for name in (_PREVIOUS, *_WORDS):
+                said = row.pop(name, None)
+                if said is not None and said != self._derived(iri, row, name):
+                    home = self.sessions.get(iri_of(iri))
+                    what = f"{name[len(TRAILS) :]} of {iri} is not what follows from the rest of the file"
+                    self._add("stray", None if home is None else home.id, None, what)
+            if not row:
+                del catalog[iri]
+
+    def _derived(self, iri: str, row: Properties, name: str) -> list[Term] | None:
+        if name in _WORDS:
+            return row.get(_WORDS[name])
+        session = self.sessions.get(iri_of(iri))
+        turns = {} if session is None else session.turns
+        turn = turns.get(int(found[1])) if (found := _PLACE.match(iri)) else None
+        if session is None or turn is None or turn.iri != iri:
+            return None
+        owner = owner_at(self._lineage(session), turn.index - 1)
+        before = None if owner is None else owner.turns.get(turn.index - 1)
+        return None if before is None else [(before.iri, "")]
 
     def _check_catalog(self, catalog: dict[str, Properties]) -> None:
         checks = {

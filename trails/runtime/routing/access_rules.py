@@ -6,8 +6,7 @@ is nothing there to find. The rows of the catalog cannot be confined otherwise, 
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
@@ -18,6 +17,7 @@ from trails.history.lookup import session_quads
 from trails.history.records import conversations
 from trails.model import iris, validation
 from trails.rdf import query_files, query_guard, vocab
+from trails.rdf.derived_quads import are_named_in, derived_quads
 from trails.runtime import keys
 from trails.session import Repository, presentation
 from trails.store.contract import Result, Solutions
@@ -73,9 +73,18 @@ class View(Handle, public=True):
         )
         self._graphs = [graph for graph in self._engine.named_graphs() if isinstance(graph, NamedNode)]
         self._limits = repository.limits
-        self._source = Source(
-            f"the view of {session_id}", self, 0, dump=partial(self._engine.dump, format=ox.RdfFormat.N_QUADS)
-        )
+        self._sources = {derives: self._source(derives=derives) for derives in (False, True)}
+
+    def _source(self, *, derives: bool) -> Source:
+        """Return what queries are asked of, with or without what is derived of what can be seen."""
+        engine = self._engine  # not this view: whoever keeps the source keeps no view
+
+        def dump(out: IO[bytes]) -> None:
+            engine.dump(out, ox.RdfFormat.N_QUADS)
+            if derives:
+                ox.serialize(derived_quads(engine.quads_for_pattern), out, format=ox.RdfFormat.N_QUADS)
+
+        return Source(f"the view of {self._session_id}", self, derives, dump=dump)
 
     def __repr__(self) -> str:
         return f"<View of {self._session_id!r}: {len(self._sessions)} sessions>"
@@ -106,13 +115,15 @@ class View(Handle, public=True):
         limits = QueryLimits(timeout, max_rows).over(self._limits)
         if query_files.exists(validation.text(text, "the query")):
             bound = query_files.find(text).bind(**parameters)
-            return user_queries.of_source(self._source, bound, limits, self._dataset(union=False), is_free=True)
+            return user_queries.of_source(self._sources[False], bound, limits, self._dataset(union=False), is_free=True)
         if text.replace("_", "").replace("-", "").isalnum():
             query_files.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
         query_guard.check_text(text)
-        return user_queries.of_source(self._source, text, limits, self._dataset(union=union), is_free=True)
+        return user_queries.of_source(
+            self._sources[are_named_in(text)], text, limits, self._dataset(union=union), is_free=True
+        )
 
     def select(self, text: str, /, *, union: bool = True, **options: Any) -> Solutions:
         """Return the rows of a SELECT over what can be seen.

@@ -321,14 +321,19 @@ class Engine:
 
     # --- files
 
-    def copy(self, name: str) -> Path | None:
-        """Return a folder with a copy of its files as it is now, which goes with it; None if it is in memory."""
+    def copy(self, name: str, *, derives: bool = False) -> Path | None:
+        """Return a folder with a copy of its files as it is now, which goes with it; None if it is in memory.
+
+        With `derives`, the copy has what follows from its quads too.
+        """
         with self.lock:
             if self._private is None or self.store is None:
                 return None
             folder = self._private.folder / name
             try:
                 self.store.backup(str(folder))
+                if derives:
+                    engine_filling.derive(folder)
             except (OSError, RuntimeError):
                 return None
             return folder

@@ -13,6 +13,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
+from trails.rdf.derived_quads import derived_quads
 from trails.store.log.records import CommitRecord
 
 BULK_FROM: Final = 4_000
@@ -97,6 +98,13 @@ def copy_quads(engine: ox.Store, folder: Path) -> None:
     copy = ox.Store(str(folder))
     copy.bulk_extend(engine.quads_for_pattern(None, None, None, None))
     copy.flush()
+
+
+def derive(folder: Path) -> None:
+    """Add to the files of an engine what follows from its quads."""
+    engine = ox.Store(str(folder))
+    engine.bulk_extend(derived_quads(engine.quads_for_pattern))
+    engine.flush()
 
 
 def keep_for_ever(engine: ox.Store | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NoReturn, TypeVar
@@ -12,6 +13,7 @@ from typing import IO, Final, NoReturn, TypeVar
 import pyoxigraph as ox
 
 from trails.errors import IntegrityError, QueryEnded, StoreFailed, StoreReadOnly
+from trails.rdf.derived_quads import are_named_in
 from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.index.reading import EngineReader, Gate
 from trails.store.leaflog import KeptLines, LeafLog
@@ -174,9 +176,10 @@ class PastStore(EngineReader):
             self._have(None if union else graphs_of(text))
 
     def source(self, text: str, *, graph: ox.NamedNode | ox.BlankNode | None = None, union: bool = False) -> Source:
-        self._asked(lambda: self._have_for(text, union, graph))
+        derives = are_named_in(text)
+        self._asked(lambda: self._have(None) if derives else self._have_for(text, union, graph))
         with self._lock:
-            return self._quads_of((self._number, len(self._waiting)))
+            return self._quads_of((self._number, len(self._waiting), derives), derives=derives)
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         return self._asked(lambda: super(PastStore, self).quads(pattern))
@@ -193,9 +196,12 @@ class PastStore(EngineReader):
         self._asked(lambda: self._have(None))
         return super().__len__()
 
-    def dump(self, out: IO[bytes]) -> None:
+    def dump(self, out: IO[bytes], *, derives: bool = False) -> None:
         self._asked(lambda: self._have(None))
-        super().dump(out)
+        super().dump(out, derives=derives)
+
+    def _unchanged(self) -> AbstractContextManager[object]:
+        return self._lock
 
     # --- what writes
 

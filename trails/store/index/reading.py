@@ -7,6 +7,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import IO, Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -15,6 +16,7 @@ import pyoxigraph as ox
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.rdf import query_guard, vocab
+from trails.rdf.derived_quads import derived_quads
 from trails.store import tsv
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.log.commit_batch import matching
@@ -111,8 +113,11 @@ class EngineReader(Handle):
         """Return what a process of its own reads to answer a query: with everything that was committed before this call."""
         raise NotImplementedError
 
-    def _quads_of(self, version: object) -> Source:
-        """Return a source of which the quads are sent, and which is read again where the version is another one."""
+    def _quads_of(self, version: object, *, derives: bool = False) -> Source:
+        """Return a source of which the quads are sent, and which is read again where the version is another one.
+
+        With `derives`, what follows from the quads is sent too.
+        """
 
         own = weakref.ref(self)  # whoever keeps the source keeps no store
 
@@ -120,8 +125,7 @@ class EngineReader(Handle):
             store = own()
             if store is None:
                 raise StoreFailed("the store that a query is asked of is gone")
-            with store._gate, store._reading():
-                store._engine().dump(out, ox.RdfFormat.N_QUADS)
+            store._dump(out, derives=derives)
 
         self._engine()
         return Source(self.location, self, version, dump=dump)
@@ -211,11 +215,21 @@ class EngineReader(Handle):
     def _unreadable(self, error: Exception) -> StoreFailed:
         return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
 
-    def dump(self, out: IO[bytes]) -> None:
-        """Write all quads, as they are at one moment, as N-Quads in no order."""
+    def dump(self, out: IO[bytes], *, derives: bool = False) -> None:
+        """Write all quads, as they are at one moment, as N-Quads in no order; with `derives` what follows from them too."""
         self._settle()
-        with self._gate, self._reading():
-            self._engine().dump(out, ox.RdfFormat.N_QUADS)
+        self._dump(out, derives=derives)
+
+    def _dump(self, out: IO[bytes], *, derives: bool) -> None:
+        with self._unchanged() if derives else contextlib.nullcontext(), self._gate, self._reading():
+            engine = self._engine()
+            engine.dump(out, ox.RdfFormat.N_QUADS)
+            if derives:
+                ox.serialize(derived_quads(engine.quads_for_pattern), out, format=ox.RdfFormat.N_QUADS)
+
+    def _unchanged(self) -> AbstractContextManager[object]:
+        """Return what keeps the engine as it is while it is read more than once. Held before the gate is entered."""
+        return contextlib.nullcontext()
 
 
 def _select(engine: ox.Store, text: str) -> ox.QuerySolutions:

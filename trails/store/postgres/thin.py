@@ -400,7 +400,7 @@ class ThinStore(EngineReader):
     def __len__(self) -> int:
         raise self.needs_whole("the number of its quads")
 
-    def dump(self, out: object) -> NoReturn:
+    def dump(self, out: object, *, derives: bool = False) -> NoReturn:
         raise self.needs_whole("a dump")
 
     # --- writing

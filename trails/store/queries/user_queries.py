@@ -9,6 +9,7 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput
 from trails.rdf import query_guard
+from trails.rdf.derived_quads import DERIVED_NAMES, are_named_in
 from trails.store.contract import QuadStore, Result
 from trails.store.queries import query_pool
 from trails.store.queries.query_pool import Answer, NoProcess, QueryLimits, Rows, Source
@@ -30,7 +31,8 @@ def answer(
 ) -> Result:
     """Return the answer of a query, as `QuadStore.query` does; the union counts where the text names no graphs itself.
 
-    A text that `is_ours` is not looked through. Where no process can be had, a query without limits runs in this one.
+    A text that `is_ours` is not looked through. Where no process can be had, a query without limits runs in this one,
+    unless it names what is derived.
     Raises what `query_guard.guard_answer` and `Answer` do.
     """
     if isinstance(store, RemoteStore):
@@ -39,9 +41,14 @@ def answer(
         query_guard.check_text(text)
     try:
         return query_pool.result(_asked(store, text, limits, union=union, graph=graph))
-    except NoProcess:
+    except NoProcess as error:
         if limits.is_set:
             raise
+        if not is_ours and are_named_in(text):
+            what = ", ".join(f"trails:{name}" for name in DERIVED_NAMES)
+            raise NoProcess(
+                f"a query that names what is derived ({what}) runs in a process of its own: {error}"
+            ) from error
     return query_guard.judged(
         text, lambda: store.query(text, union=union and not query_guard.names_graphs(text), graph=graph)
     )
