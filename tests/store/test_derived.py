@@ -203,6 +203,8 @@ def test_a_store_of_then_is_walked_as_it_was(memory: Repository) -> None:
         assert len(walked(past, "root")) == 8
         assert walked(past, "late") == LATE
         assert past.select(WORDS).to_dicts() == FORKS
+    with memory.at(then) as past:  # which has copied no session's graph yet
+        assert len(past.select(ALL_EDGES, union=False)) == EDGES
     assert len(walked(memory, "root")) == 9
 
 
