@@ -25,9 +25,9 @@ from trails.integrity.verifier.quads import (
     typed_value,
 )
 from trails.integrity.verifier.sessions import Finding, Redactions, Session, inherited_turns, owner_at
-from trails.integrity.verifier.terms import PAYLOAD, TOOL, payload_bytes, tool_of
+from trails.integrity.verifier.terms import PAYLOAD, TOOL, iri_of, payload_bytes, tool_of
 from trails.integrity.verifier.turn_statements import LINKS, SHOWN_LINKS, stands_as, written_as
-from trails.integrity.verifier.turns import Turn, iri_of
+from trails.integrity.verifier.turns import Turn
 
 _MOST_ANCESTORS = 32
 _BESIDE = ("ledger", "entry")
