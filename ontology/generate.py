@@ -264,16 +264,16 @@ prefix. It extends [PROV-O](https://www.w3.org/TR/prov-o/): what PROV-O has a te
 
 ## Forks, and the turn before
 
-| word | of | what it gives |
-|---|---|---|
-| [`trails:parent_session_id`](#parent_session_id) | a fork | the session that it was forked from |
-| [`trails:forked_at_index`](#forked_at_index) | a fork | the first index that it owns; the turns below it belong to its ancestors |
-| [`trails:branch`](#branch) | a session, a turn | `main`, or the name of the fork |
-| [`trails:previousTurn`](#previousTurn) | a turn | the turn before it, across forks: `?turn trails:previousTurn* ?earlier` walks a transcript |
+| word | what it gives |
+|---|---|
+| [`trails:parent_session_id`](#parent_session_id) | of a fork, the session that it was made from |
+| [`trails:forked_at_index`](#forked_at_index) | of a fork, the first index that it owns: the turns below are its ancestors' |
+| [`trails:branch`](#branch) | of a session or a turn: `main`, or the name of the fork |
+| [`trails:previousTurn`](#previousTurn) | of a turn, the one before it, across forks |
 
-`trails:branch` is stored. The others are derived, in the default graph: for each query that names one, and in dumps and exports.
-Stored for the first two is [`trails:parentSession`](#parentSession) and [`trails:forkedAtIndex`](#forkedAtIndex), which are the same
-by `owl:equivalentProperty`.
+So `?turn trails:previousTurn* ?earlier` walks a transcript. `trails:branch` is stored. The others are derived in the default graph,
+for each query that names one, and in dumps and exports. What is stored for the first two is [`trails:parentSession`](#parentSession)
+and [`trails:forkedAtIndex`](#forkedAtIndex): the same by `owl:equivalentProperty`.
 """
 _EXAMPLES: Final = ("forest", "turns-by-author", "tool-calls")
 _NAMESPACES: Final = {
