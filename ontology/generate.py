@@ -271,9 +271,9 @@ prefix. It extends [PROV-O](https://www.w3.org/TR/prov-o/): what PROV-O has a te
 | [`trails:branch`](#branch) | of a session or a turn: `main`, or the name of the fork |
 | [`trails:previousTurn`](#previousTurn) | of a turn, the one before it, across forks |
 
-So `?turn trails:previousTurn* ?earlier` walks a transcript. `trails:branch` is stored. The others are derived in the default graph,
-for each query that names one, and in dumps and exports. What is stored for the first two is [`trails:parentSession`](#parentSession)
-and [`trails:forkedAtIndex`](#forkedAtIndex): the same by `owl:equivalentProperty`.
+So `?turn trails:previousTurn* ?earlier` walks a transcript. `trails:branch` is stored. The others are derived in the default
+graph, for each query that names one, and in dumps and exports. What is stored for the first two is
+[`trails:parentSession`](#parentSession) and [`trails:forkedAtIndex`](#forkedAtIndex): the same by `owl:equivalentProperty`.
 """
 _EXAMPLES: Final = ("forest", "turns-by-author", "tool-calls")
 _NAMESPACES: Final = {
