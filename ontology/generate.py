@@ -53,6 +53,8 @@ class Term:
     domains: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
     functional: bool = False
+    inverse_of: str | None = None
+    """Of a property that no store writes: the one that it is the other direction of."""
     one_of: tuple[str, ...] = ()
     """Of a class: the properties that everything of it has exactly one value of."""
 
@@ -70,8 +72,12 @@ class Ontology:
     disjoint: tuple[frozenset[str], ...]
 
     def of(self, kind: Kind) -> tuple[Term, ...]:
-        """Return the terms of one kind."""
-        return tuple(term for term in self.terms if term.kind == kind)
+        """Return the terms of one kind, without the names of inverses."""
+        return tuple(term for term in self.terms if term.kind == kind and term.inverse_of is None)
+
+    def inverses(self) -> tuple[Term, ...]:
+        """Return the names of inverses, which no store writes."""
+        return tuple(term for term in self.terms if term.inverse_of is not None)
 
     def over(self, iri: str) -> frozenset[str]:
         """Return a class or property with all that is above it, in PROV-O too."""
@@ -103,6 +109,7 @@ def load_ontology() -> Ontology:
 def _term(graph: Graph, node: URIRef) -> Term:
     [kind] = [_KINDS[each] for each in graph.objects(node, RDF.type) if each in _KINDS]
     above = RDFS.subClassOf if kind == "class" else RDFS.subPropertyOf
+    inverse = graph.value(node, OWL.inverseOf)
     return Term(
         iri=str(node),
         kind=kind,
@@ -112,6 +119,7 @@ def _term(graph: Graph, node: URIRef) -> Term:
         domains=_members(graph, graph.value(node, RDFS.domain)),
         ranges=_members(graph, graph.value(node, RDFS.range)),
         functional=(node, RDF.type, OWL.FunctionalProperty) in graph,
+        inverse_of=None if inverse is None else str(inverse),
         one_of=_one_of(graph, node),
     )
 
@@ -157,9 +165,13 @@ _HEAD: Final = """\
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix dcterms: <http://purl.org/dc/terms/> .
 
 <https://w3id.org/trails/shapes> a owl:Ontology ;
     rdfs:label "Trails: shapes"@en ;
+    rdfs:comment "What each class and property of Trails has in a store, as SHACL shapes."@en ;
+    dcterms:creator "The authors of Trails"@en ;
+    dcterms:license <https://www.apache.org/licenses/LICENSE-2.0> ;
     rdfs:seeAlso <https://w3id.org/trails> .
 """
 
@@ -297,6 +309,7 @@ def ontology_page(ontology: Ontology, alignments: Graph) -> str:
         _diagram(ontology),
         _classes(ontology),
         _properties("Edges", "object property", ontology.of("object property")),
+        _inverses(ontology.inverses()),
         _properties("Values", "datatype property", ontology.of("datatype property")),
         _property_datatypes(ontology),
         _alignments(alignments),
@@ -344,6 +357,20 @@ def _properties(title: str, kind: str, terms: Iterable[Term]) -> str:
     if kind == "datatype property":
         rows, heads = [(*row[:3], row[4]) for row in rows], (*heads[:3], heads[4])  # type: ignore[assignment, misc] # fewer columns
     return f"## {title}\n\n" + _table(heads, rows)
+
+
+def _inverses(terms: Iterable[Term]) -> str:
+    rows = [
+        (
+            f'<a id="{term.name}"></a>`{term.name}`',
+            _link(term.inverse_of or ""),
+            _links(term.domains),
+            _links(term.ranges),
+        )
+        for term in terms
+    ]
+    text = "## The other direction\n\nNo store writes these. A query asks for one with `^`, as in `^trails:parentSession`.\n\n"
+    return text + _table(("name", "inverse of", "of", "value"), rows)
 
 
 def _property_datatypes(ontology: Ontology) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from rdflib import DCTERMS, OWL, RDF, RDFS, SDO, SKOS, BNode, Graph, Literal, URIRef
+from rdflib import DCTERMS, OWL, RDF, RDFS, SDO, SKOS, VANN, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 import trails
@@ -36,7 +36,8 @@ PROV_O = frozenset(
 
 
 ONTOLOGY = load_ontology()
-PROPERTIES = {term.iri: term for term in ONTOLOGY.terms if term.kind.endswith("property")}
+PROPERTIES = {term.iri: term for term in ONTOLOGY.terms if term.kind.endswith("property") and not term.inverse_of}
+INVERSES = {URIRef(term.iri): term for term in ONTOLOGY.inverses()}
 
 
 def ontology_file() -> Path:
@@ -65,7 +66,69 @@ DEFINED = sorted(
 
 
 def test_every_term_that_is_written_is_defined_and_every_defined_term_is_written() -> None:
-    assert set(DEFINED) == written()
+    assert set(DEFINED) - set(INVERSES) == written()
+
+
+def test_a_name_of_an_inverse_turns_the_ends_of_its_property_round_and_no_store_writes_it() -> None:
+    assert {str(iri).removeprefix(vocab.TRAILS): term.inverse_of for iri, term in INVERSES.items()} == {
+        name: vocab.TRAILS + of
+        for name, of in (
+            ("answeredBy", "answers"),
+            ("artifact", "artifactOf"),
+            ("closedBy", "closes"),
+            ("delivery", "deliveryOf"),
+            ("fork", "parentSession"),
+            ("move", "moveOf"),
+            ("nextTurn", "previousTurn"),
+            ("note", "noteOn"),
+            ("prompt", "promptOf"),
+            ("resultOf", "toolResult"),
+            ("runTurn", "inRun"),
+            ("score", "scored"),
+            ("spawned", "spawnedBy"),
+            ("tag", "tagOf"),
+        )
+    }
+    for term in INVERSES.values():
+        turned = PROPERTIES[term.inverse_of or ""]
+        assert (set(term.domains), set(term.ranges)) == (set(turned.ranges), set(turned.domains)), term.name
+        assert f"^trails:{turned.name}." in term.comment
+    assert set(INVERSES) & written() == set()
+
+
+EXAMPLES = {node: str(text) for node, text in ontology().subject_objects(SKOS.example) if isinstance(node, URIRef)}
+
+
+def test_the_main_terms_have_an_example() -> None:
+    names = {str(node).removeprefix(vocab.TRAILS) for node in EXAMPLES}
+    assert names >= set(
+        """
+        Session Turn SummaryTurn Compaction ModelCall ToolCall ToolResult SystemPrompt Principal Agent Tool Tag Tombstone
+        index role branch parentSession forkedAtIndex previousTurn spawnedBy model toolName answers
+        """.split()  # noqa: SIM905 - shorter than a list
+    )
+
+
+@pytest.mark.parametrize("node", EXAMPLES)
+def test_an_example_is_turtle_that_uses_its_term_and_keeps_to_domains_and_ranges(node: URIRef) -> None:
+    graph = Graph()
+    for prefix, namespace in vocab.PREFIXES.items():
+        graph.bind(prefix, namespace)
+    graph.parse(data="".join(f"@prefix {k}: <{v}> .\n" for k, v in vocab.PREFIXES.items()) + EXAMPLES[node])
+    assert node in {*graph.predicates(), *graph.objects(None, RDF.type)}
+    assert {term for triple in graph for term in triple if ours(term)} <= set(DEFINED)
+    classes = {
+        each: {above for name in graph.objects(each, RDF.type) for above in ONTOLOGY.over(str(name))}
+        for each in graph.subjects()
+    }
+    for subject, predicate, value in graph:
+        if ours(predicate):
+            term = PROPERTIES[str(predicate)]
+            assert classes[subject] & set(term.domains), predicate
+            if isinstance(value, Literal):
+                assert str(value.datatype or vocab.XSD + "string") in term.ranges, predicate
+            else:
+                assert not term.ranges or value not in classes or classes[value] & set(term.ranges), predicate
 
 
 @pytest.mark.parametrize("term", DEFINED)
@@ -217,8 +280,8 @@ def test_nothing_in_a_store_is_of_two_classes_that_are_disjoint(types: dict[str,
 
 def test_every_property_has_a_domain_and_a_range_and_every_edge_a_property_of_prov_o_above_it() -> None:
     assert [term.name for term in PROPERTIES.values() if not term.domains] == []
-    assert [term.name for term in PROPERTIES.values() if not term.ranges] == ["redactedPart"]  # whatever holds a text
-    for term in ONTOLOGY.of("object property"):
+    assert [term.name for term in PROPERTIES.values() if not term.ranges] == []
+    for term in (*ONTOLOGY.of("object property"), *INVERSES.values()):
         assert any(iri.startswith(vocab.PROV) for iri in ONTOLOGY.over(term.iri)), term.name
 
 
@@ -239,7 +302,17 @@ def test_the_ontology_says_its_version_its_licence_who_made_it_and_what_it_build
     assert ontology().value(about, OWL.versionIRI) == URIRef(f"{about}/{trails.__version__}")
     assert ontology().value(about, OWL.imports) == URIRef("http://www.w3.org/ns/prov-o")
     assert ontology().value(about, DCTERMS.license) == URIRef("https://www.apache.org/licenses/LICENSE-2.0")
-    assert ontology().value(about, DCTERMS.creator)
+    assert ontology().value(about, OWL.priorVersion) == URIRef(f"{about}/0.1.0")
+    assert ontology().value(about, DCTERMS.creator) == Literal("The authors of Trails", lang="en")
+    assert ontology().value(about, DCTERMS.created) == Literal("2026-11-21", datatype=XSD.date)
+    modified = ontology().value(about, DCTERMS.modified)
+    assert isinstance(modified, Literal)
+    assert modified.datatype == XSD.date
+    assert str(modified) > "2026-11-21"
+    assert f"version {trails.__version__}." in str(ontology().value(about, DCTERMS.bibliographicCitation))
+    assert str(ontology().value(about, DCTERMS.description)).startswith("Terms for what software agents did")
+    assert ontology().value(about, VANN.preferredNamespacePrefix) == Literal("trails")
+    assert ontology().value(about, VANN.preferredNamespaceUri) == Literal(vocab.TRAILS)
     assert (RDF.JSON, RDF.type, RDFS.Datatype) in ontology()
 
 
