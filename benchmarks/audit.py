@@ -28,9 +28,7 @@ LARGE: Final[dict[str, int]] = {"turns": 5_000, "depth": 10, "families": 162, "s
 """About 500,000 quads, of which a transcript shows 5,000 turns over ten forks."""
 SMALL: Final[dict[str, int]] = {"turns": 330, "depth": 10, "families": 4, "size": 40}
 """About 12,000 quads."""
-QUICK: Final = frozenset(
-    {"context-window", "context-tool-outputs", "context-summarised-away", "influences", "transcript"}
-)
+QUICK: Final = frozenset({"context-window", "context-tool-outputs", "context-summarised-away", "transcript"})
 """What is asked of one turn, or of one transcript: 100 ms. All else: two seconds."""
 _QUICK_BAR, _BAR, _RDFLIB_BAR = 0.1, 2.0, 10.0
 _ROUNDS: Final = 2
@@ -92,7 +90,7 @@ def on_disk(place: Path) -> Iterator[Timing]:
             ("store.load", lambda: len(store.load(DEEP).turns)),
         ):
             seconds, rows = cpu(done)
-            yield Timing(name, seconds, _BAR if name == "store.load" else _QUICK_BAR, rows)
+            yield Timing(name, seconds, _QUICK_BAR if "transcript" in name or "context" in name else _BAR, rows)
         given = values(store)
     engine = raw_engine(place)
     for name, query in query_files.catalogue().items():
