@@ -613,6 +613,34 @@ def test_a_query_file_runs_unedited_in_two_engines(engines: Engines, name: str) 
     assert len(list(engines.dataset.query(theirs))) == ours
 
 
+SET = re.compile(r'# to set (\w+): in each line that ends in "#: \1", replace (.+), for instance with (.+)')
+
+
+def term_of(text: str) -> Any:
+    (row,) = ox.Store().query(f"SELECT ?term {{ VALUES ?term {{ {text} }} }}", prefixes=vocab.PREFIXES)  # type: ignore[misc]
+    return row["term"]
+
+
+@pytest.mark.parametrize("name", [name for name, query in ALL.items() if query.parameters])
+def test_a_query_file_says_under_each_parameter_what_to_replace_and_that_gives_what_binding_gives(name: str) -> None:
+    query, lines, values = ALL[name], ALL[name].text.splitlines(), dict[str, Any]()
+    for parameter in query.parameters:
+        place = next(n for n, line in enumerate(lines) if line.startswith(f"# param {parameter.name} ("))
+        told = SET.fullmatch(lines[place + 1])
+        assert told is not None, f"no line says what to replace to set {parameter.name}"
+        _, stands, instead = told.groups()
+        assert stands != instead
+        values[parameter.name] = term_of(instead)
+        marked = [n for n, line in enumerate(lines) if re.search(rf"#: {parameter.name}$", line)]
+        assert marked
+        for each in marked:  # as somebody does by hand
+            assert lines[each].count(stands) == 1
+            lines[each] = re.sub(r"\s*#: \w+$", "", lines[each].replace(stands, instead))
+    assert [line for line in query.text.splitlines() if "# to set " in line and not SET.fullmatch(line)] == []
+    assert "\n".join(lines) + "\n" == query.bind(**values)
+    ox.Store().query("\n".join(lines))  # without prefixes that only Trails declares
+
+
 def test_a_parameter_that_is_needed_must_be_given(engines: Engines) -> None:
     with pytest.raises(InvalidInput, match="needs the parameter 'session'"):
         engines.store.query("transcript")
