@@ -236,7 +236,7 @@ def test_pruning_and_expiry_keep_what_is_held_and_what_it_depends_on(memory: Rep
     report = memory.prune(expired=True, dry_run=True)
     assert (report.sessions, report.held, report.needed) == ((), ("held",), ("old",))
     assert memory.prune(expired=True).sessions == ()
-    assert memory.prune(keep_count=0).held == ()  # it is not due: nothing has an age
+    assert memory.prune(keep_count=0).held == ("fork", "held")
     assert len(memory) == 3
     everything = memory.prune(older_than=timedelta(0))
     assert (everything.sessions, everything.held, everything.needed) == ((), ("fork", "held"), ("old",))
@@ -332,3 +332,85 @@ def test_no_hold_is_placed_in_a_store_that_is_read_only(tmp_path: Path) -> None:
             store.holds.place("plan", reason="Case 7")
         with pytest.raises(StoreReadOnly):
             store.retention.add(keep_for=timedelta(days=1))
+
+
+def test_a_hold_keeps_what_it_goes_by_until_it_is_lifted(family: Repository) -> None:
+    every = [
+        family.holds.place(principal="carol", reason="Case carol"),
+        family.holds.place(label="of carol", reason="Case 8"),
+        family.holds.place(meta={"who": "carol"}, reason="Case 9"),
+    ]
+    report = family.redact_matching("carol")
+    assert [each.iri for each in report.left] == sorted(each.iri for each in every)
+    assert [each.hold.reason for each in family.holds.list()] == ["redacted", "Case 8", "Case 9"]
+    matching: list[dict[str, Any]] = [{"principal": "carol"}, {"label": "of carol"}, {"meta": {"who": "carol"}}]
+    for number, asked in enumerate(matching):
+        session = family.create(id=f"later{number}", **asked)
+        session.append("user", "Hello")
+        session.persist()
+        with pytest.raises(OnHold):
+            family.delete(session.id)
+    assert family.verify().ok
+    for hold in every:
+        family.holds.lift(hold)
+    assert family.redact_matching("carol").left == ()
+    assert [each.hold.to_dict()["meta"] for each in family.holds.list()] == [None, None, "redacted"]
+    assert family.delete("later2") == ["later2"]
+    assert family.verify().ok
+
+
+def test_a_rule_keeps_what_it_goes_by_until_it_is_ended(family: Repository) -> None:
+    rule = family.retention.add(keep_for=timedelta(days=1), meta={"who": "carol"})
+    assert [each.kind for each in family.redact_matching("carol").left] == ["register"]
+    assert family.retention.rules()[0].rule == rule
+    family.retention.end(rule)
+    assert family.redact_matching("carol").left == ()
+
+
+def test_a_hold_on_a_text_in_metadata_covers_the_number_that_is_written_so_as_lists_do(family: Repository) -> None:
+    for name, value in (("seven", 7), ("text", "7"), ("half", 7.5), ("true", True), ("eight", 8)):
+        session = family.create(id=name, meta={"number": value})
+        session.append("user", "Hello")
+        session.persist()
+    for text, wanted in (("7", {"seven", "text"}), ("7.5", {"half"}), ("true", {"true"}), (7, {"seven"})):
+        hold = family.holds.place(meta={"number": text}, reason="Case 7")
+        assert set(hold.sessions) == wanted == {each.id for each in family.list(meta={"number": text})}
+    with pytest.raises(OnHold):
+        family.delete("seven")
+    assert family.delete("eight") == ["eight"]
+
+
+def test_the_system_prompt_that_a_fork_on_hold_shows_stays(memory: Repository) -> None:
+    plan = memory.create(id="plan", system="You are a zebra")
+    plan.append("user", "Hello")
+    plan.persist()
+    dinner = plan.fork(id="dinner", at=1)
+    dinner.append("user", "Eat")
+    dinner.persist()
+    memory.holds.place("dinner", reason="Case 7")
+    with pytest.raises(OnHold, match="'dinner'"):
+        memory.redact_matching("zebra")
+    assert memory.load("dinner").system == "You are a zebra"
+
+
+@pytest.mark.parametrize("how", ["delete", "withhold"])
+def test_the_task_that_a_session_on_hold_gave_stays(memory: Repository, how: str) -> None:
+    runs = trails.Runs(memory, agent=lambda _: "answer")
+    run = runs.spawn("agent:main:main", "Look at the secret plan")
+    runs.work()
+    requester = runs.session_of("agent:main:main")
+    (child,) = (each.id for each in memory.list() if each.id != requester)
+    assert requester is not None
+    assert run.run_id is not None
+    memory.holds.place(requester, reason="Case 7")
+    with pytest.raises(OnHold):
+        memory.delete(child) if how == "delete" else runs.withhold(run.run_id)
+    assert runs.get(run.run_id).task == "Look at the secret plan"
+
+
+@pytest.mark.parametrize("limit", [{"keep_count": 0}, {"keep_bytes": 0}])
+def test_pruning_by_number_or_size_names_what_a_hold_kept(family: Repository, limit: dict[str, Any]) -> None:
+    family.holds.place("side", reason="Case 7")
+    for dry_run in (True, False):
+        pruning = family.prune(**limit, dry_run=dry_run)
+        assert (set(pruning.sessions), pruning.held) == ({"dinner", "plan"}, ("side",))

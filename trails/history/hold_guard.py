@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import OnHold
-from trails.model import iris
+from trails.model import iris, validation
 from trails.rdf import vocab
-from trails.rdf.codec import meta_literal, subject_of, term_text
+from trails.rdf.codec import meta_value, subject_of, term_text
 from trails.rdf.register_records import Hold, entry_of
 from trails.store.contract import Matching
 from trails.store.pattern import Pattern, Preview
@@ -57,7 +57,17 @@ def covers(store: Matching, hold: Hold, session_id: str) -> bool:
     if hold.label is not None:
         return has(vocab.LABEL, Literal(hold.label))
     meta = hold.wanted_meta()
-    return bool(meta) and all(has(NamedNode(iris.meta(key)), meta_literal(value)) for key, value in meta.items())
+    return bool(meta) and all(_has_meta(store, node, key, value) for key, value in meta.items())
+
+
+def _has_meta(store: Matching, node: NamedNode, key: str, value: Any) -> bool:
+    """Tell whether a session has a metadata value; a text stands for a number that is written so, as in lists."""
+    wanted = {validation.to_json(value, "meta"), *([value] if isinstance(value, str) else [])}
+    stored = store.quads((node, NamedNode(iris.meta(key)), None, vocab.CATALOG))
+    return any(
+        isinstance(quad.object, Literal) and validation.to_json(meta_value(quad.object), "meta") in wanted
+        for quad in stored
+    )
 
 
 def showing(store: Matching, session_id: str, index: int | None) -> Iterator[str]:
@@ -117,10 +127,10 @@ class _Before:
 
 def check_commit(after: Preview, add: Sequence[Quad], remove: Sequence[Quad]) -> None:
     """Raise `OnHold` for a commit, seen through what it leaves, that takes out something which a hold covers."""
-    targets = dict.fromkeys(_targets(add, remove)) if remove else {}
+    store = _Before(after)
+    targets = dict.fromkeys(_targets(store, add, remove)) if remove else {}
     if not targets:
         return
-    store = _Before(after)
     holds = holds_in_force(store)
     for session_id, index in targets if holds else ():
         node = NamedNode(iris.session(session_id))
@@ -131,13 +141,17 @@ def check_commit(after: Preview, add: Sequence[Quad], remove: Sequence[Quad]) ->
             _refuse(store, holds, session_id, index)
 
 
-def _targets(add: Iterable[Quad], remove: Iterable[Quad]) -> Iterator[tuple[str, int | None]]:
+def _targets(store: Matching, add: Iterable[Quad], remove: Iterable[Quad]) -> Iterator[tuple[str, int | None]]:
     """Yield (session, index of a turn or None) for all that a commit takes something out of."""
-    for quad in remove:
+    for quad in set(remove).difference(add):
         if quad.object == vocab.SESSION and quad.predicate == vocab.TYPE:
             yield iris.session_id(subject_of(quad)), None
         elif quad.predicate in _CONTENT and iris.is_session(str(getattr(quad.graph_name, "value", ""))):
             yield iris.session_id(subject_of(quad)), iris.turn_index(subject_of(quad))
+        elif quad.predicate == vocab.VALUE and iris.is_system_prompt(subject_of(quad)):
+            yield iris.session_id(subject_of(quad)), _PROMPT
+        elif quad.predicate == vocab.TASK:
+            yield from ((each, _NO_TURN) for each in _sessions_of_run(store, quad))
     for quad in add:  # no redaction is without its record
         if quad.predicate == vocab.DELETED_TURN:
             yield iris.session_id(term_text(quad.object)), iris.turn_index(term_text(quad.object))
@@ -145,6 +159,16 @@ def _targets(add: Iterable[Quad], remove: Iterable[Quad]) -> Iterator[tuple[str,
             yield iris.session_id(term_text(quad.object)), _NO_TURN
 
 
+def _sessions_of_run(store: Matching, task: Quad) -> list[str]:
+    """Return the sessions that a run's task belongs to: the one that gave it, and the one that got it."""
+    links = (vocab.STARTED_BY, vocab.GENERATED)
+    run = NamedNode(subject_of(task))
+    quads = (quad for link in links for quad in store.quads((run, link, None, vocab.CATALOG)))
+    return [iris.session_id(term_text(quad.object)) for quad in quads]
+
+
+_PROMPT: Final = -1
+"""The index of a system prompt: every fork shows it."""
 _NO_TURN: Final = 1 << 62
 """The index of what belongs to a session and is none of its turns: no fork shows it."""
 

@@ -158,6 +158,11 @@ def system_prompt(session_iri: str, version: int) -> str:
     return f"{session_iri}/system/{version}"
 
 
+def is_system_prompt(iri: str) -> bool:
+    """Tell whether an IRI names one version of a session's system prompt."""
+    return iri.startswith(_SESSION) and iri.partition("/")[2].startswith("system/")
+
+
 def deletion(session_iri: str) -> str:
     """Return the IRI of the activity that deleted a session."""
     return f"{session_iri}/deletion"

@@ -86,6 +86,14 @@ class Incident(RegisterEntry):
     """What happened, in the words of whoever flagged it."""
 
 
+def _meta_of(text: str | None) -> dict[str, Any]:
+    """Return the metadata that a hold or a rule goes by; none where its text was redacted after it had ended."""
+    try:
+        return {} if text is None else dict(json.loads(text))
+    except ValueError:
+        return {}
+
+
 class Hold(RegisterEntry):
     """That somebody put sessions on hold: nothing of them is taken out of the store until the hold is lifted or over."""
 
@@ -105,11 +113,11 @@ class Hold(RegisterEntry):
 
     def wanted_meta(self) -> dict[str, Any]:
         """Return the metadata that sessions have which it covers."""
-        return {} if self.meta is None else dict(json.loads(self.meta))
+        return _meta_of(self.meta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hold as plain values, ready for JSON."""
-        return super().to_dict() | {"meta": None if self.meta is None else self.wanted_meta()}
+        return super().to_dict() | {"meta": _meta_of(self.meta) or self.meta}
 
 
 class RetentionRule(RegisterEntry):
@@ -128,11 +136,11 @@ class RetentionRule(RegisterEntry):
 
     def wanted_meta(self) -> dict[str, Any]:
         """Return the metadata that the sessions have."""
-        return {} if self.meta is None else dict(json.loads(self.meta))
+        return _meta_of(self.meta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values, ready for JSON."""
-        return super().to_dict() | {"meta": None if self.meta is None else self.wanted_meta()}
+        return super().to_dict() | {"meta": _meta_of(self.meta) or self.meta}
 
 
 class Closing(RegisterEntry):

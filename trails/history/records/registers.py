@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -22,7 +23,7 @@ from trails.model import iris
 from trails.model.validation import decodes
 from trails.model.values import Finding, SessionRecord
 from trails.rdf import vocab
-from trails.rdf.codec import subject_of, term_text
+from trails.rdf.codec import parse_time, subject_of, term_text
 from trails.rdf.register_records import REGISTER_TYPES, RegisterEntry, entry_of, entry_quads, type_of
 from trails.store.contract import Matching, QuadStore
 
@@ -138,9 +139,29 @@ def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
 # --- taking texts out
 
 
-def _purge(taking: Erasure, subject: str, before: Sequence[Quad], _: Sequence[Quad]) -> None:
-    """Take a text out of an entry: it gets other random bits, and is logged again."""
-    after = [quad for quad in taking.without(before) if quad.predicate != vocab.LEAF_SALT]
+_GOES_BY: Final = frozenset({vocab.OF_PRINCIPAL, vocab.OF_LABEL, vocab.OF_META, vocab.OF_QUERY, vocab.OF_KIND})
+"""What says which sessions a hold or a rule is about."""
+
+
+def _stands(taking: Erasure, subject: str) -> bool:
+    """Tell whether nobody lifted a hold, or ended a rule, and its time is not over."""
+    until = [parse_time(term_text(quad.object)) for quad in taking.about[subject] if quad.predicate == vocab.HELD_UNTIL]
+    return f"{subject}/closing" not in taking.about and all(each > datetime.now(UTC) for each in until)
+
+
+def _purge(taking: Erasure, subject: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:
+    """Take a text out of an entry: it gets other random bits, and is logged again.
+
+    What a hold or a rule goes by stays while it stands: without that, it would keep or delete other sessions than it says.
+    """
+    stays = {quad for quad in hits if quad.predicate in _GOES_BY} if _stands(taking, subject) else set()
+    if stays:
+        why = "a hold or a rule that stands goes by it: lift the hold or end the rule first"
+        taking.leave(None, "register", subject, why)
+    if stays.issuperset(hits):
+        return
+    rest = taking.without(quad for quad in before if quad not in stays)
+    after = [*stays, *(quad for quad in rest if quad.predicate != vocab.LEAF_SALT)]
     after.append(Quad(NamedNode(subject), vocab.LEAF_SALT, Literal(digests.new_salt()), vocab.CATALOG))
     taking.place(None, "register", subject)
     taking.found.swap(before, after)

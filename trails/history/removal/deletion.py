@@ -385,7 +385,12 @@ def prune_sessions(
             freed += size
     if not dry_run:
         sweep_pending(store)
-    due = sorted((each for each in found if each.is_due(before) and each.id not in deleted), key=lambda each: each.id)
+    free = [replace(each, held=False) for each in found]
+    unheld = set(plan_pruning(free, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes))
+    due = sorted(
+        (each for each in found if each.is_due(before) or (each.held and each.id in unheld)), key=lambda each: each.id
+    )
+    due = [each for each in due if each.id not in deleted]
     return Pruning(
         sessions=tuple(deleted),
         needed=tuple(each.id for each in due if not each.held),
