@@ -25,7 +25,7 @@ from trails.files import read_whole
 from trails.history.export_records import record_export
 from trails.history.lookup.session_quads import session_quads
 from trails.integrity.signed_notes import sign
-from trails.integrity.signed_statements import open_statement, sign_statement
+from trails.integrity.signed_statements import Form, open_payload, sign_envelope, sign_statement
 from trails.integrity.verifier.archive import MANIFEST, Altered, NoPack, PackFiles, read_files, zipped
 from trails.integrity.verifier.joined import VERIFIER_NAME, standalone_verifier
 from trails.integrity.verifier.pack import NOTE, PREDICATE, STATEMENT, PackAnswer, check_files, signed_text
@@ -194,15 +194,17 @@ def check_pack(files: Mapping[str, bytes], verifiers: Sequence[str]) -> PackAnsw
     return answer
 
 
-def signed_statement(files: Mapping[str, bytes], signer: str) -> bytes:
-    """Return the manifest of a pack as a signed statement for a transparency service, by the log's secret key."""
+def signed_statement(files: Mapping[str, bytes], signer: str, form: Form) -> bytes:
+    """Return the manifest of a pack as a signed statement, by the log's secret key: a DSSE envelope, or COSE for SCITT."""
+    if form == "dsse":
+        return sign_envelope(files[MANIFEST], signer)
     report = json.loads(files[MANIFEST])["predicate"]["report"]
     return sign_statement(files[MANIFEST], report_extension(report), signer)
 
 
 def check_statement(files: Mapping[str, bytes], statement: bytes, verifiers: Sequence[str]) -> None:
     """Accept a signed statement that holds the very manifest of a pack; `IntegrityError` for any other."""
-    if open_statement(statement, verifiers).payload != files[MANIFEST]:
+    if open_payload(statement, verifiers) != files[MANIFEST]:
         raise IntegrityError("the signed statement is of another pack: it holds another manifest")
 
 

@@ -1,23 +1,26 @@
-"""Signed statements for a transparency service: an in-toto statement in a COSE_Sign1 message.
+"""Signed statements: an in-toto statement in a DSSE envelope, or in a COSE_Sign1 message for a transparency service.
 
-The message is one of RFC 9052, section 4.2, with the header parameters that SCITT asks for: algorithm, content type, the key's
-id, and who says it of what as CWT claims (RFC 9597). It is written canonically (RFC 8949, section 4.2.1), so a statement has one
-form. The key is that of the log. The packages `cbor2` and `cryptography` are imported only when a statement is made or read.
+`trails.integrity.verifier.dsse` says how an envelope is written. The tools of in-toto and Sigstore read it. A message is that of
+RFC 9052, section 4.2, with the header parameters that SCITT asks for: algorithm, content type, the key's id, and who says it of
+what as CWT claims (RFC 9597). It is written canonically (RFC 8949, section 4.2.1), so a statement has one form. The key is that
+of the log. `cryptography` is imported only when a statement is made or read, `cbor2` only for a message.
 
 Errors: a statement that is read and does not hold raises IntegrityError; keys that are none raise InvalidInput.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity.signed_notes import is_signed, sign_bytes, signer_key
-from trails.integrity.verifier.notes import Key, known_keys
+from trails.integrity.verifier.dsse import IN_TOTO, dsse_key_id, open_envelope, signed_form
+from trails.integrity.verifier.notes import Key, known_keys, to_base64
 
-CONTENT_TYPE: Final = "application/vnd.in-toto+json"
+Form = Literal["dsse", "cose"]
 MAX_BYTES: Final = 100_000_000
 """The largest statement that is read, in bytes."""
 _SIGN1: Final = 18
@@ -35,6 +38,25 @@ class SignedStatement(NamedTuple):
     payload: bytes
 
 
+def sign_envelope(payload: bytes, signer: str) -> bytes:
+    """Return an in-toto statement, signed with a log's secret key, in a DSSE envelope. InvalidInput for what is no signer key."""
+    key = signer_key(signer)
+    value = sign_bytes(key.material, signed_form(IN_TOTO, payload))
+    signatures = [{"keyid": dsse_key_id(key), "sig": to_base64(value)}]
+    envelope = {"payload": to_base64(payload), "payloadType": IN_TOTO, "signatures": signatures}
+    return json.dumps(envelope, separators=(",", ":")).encode()
+
+
+def open_payload(data: bytes, verifiers: Iterable[str]) -> bytes:
+    """Return the statement that a log signed with one of the given keys, in an envelope or in a message.
+
+    Raises IntegrityError for anything else: see `open_statement` and `trails.integrity.verifier.dsse.open_envelope`.
+    """
+    if data[:1] == b"{":
+        return open_envelope(data, known_keys(verifiers), is_signed).payload
+    return open_statement(data, verifiers).payload
+
+
 def sign_statement(payload: bytes, subject: str, signer: str) -> bytes:
     """Return a statement about a subject, signed with a log's secret key, as a COSE_Sign1 message.
 
@@ -42,7 +64,7 @@ def sign_statement(payload: bytes, subject: str, signer: str) -> bytes:
     """
     cbor, key = _cbor2(), signer_key(signer)
     claims = {_ISSUER: key.name, _SUBJECT: subject}
-    header = {_ALGORITHM: _EDDSA, _TYPE: CONTENT_TYPE, _KEY_ID: key.id, _CLAIMS: claims}
+    header = {_ALGORITHM: _EDDSA, _TYPE: IN_TOTO, _KEY_ID: key.id, _CLAIMS: claims}
     protected = cbor.dumps(header, canonical=True)
     signature = sign_bytes(key.material, _signed_bytes(cbor, protected, payload))
     return bytes(cbor.dumps(cbor.CBORTag(_SIGN1, [protected, {}, payload, signature]), canonical=True))
@@ -59,7 +81,7 @@ def open_statement(data: bytes, verifiers: Iterable[str]) -> SignedStatement:
     try:
         algorithm, content_type, key_id, claims = (header[each] for each in (_ALGORITHM, _TYPE, _KEY_ID, _CLAIMS))
         issuer, subject = claims[_ISSUER], claims[_SUBJECT]
-        known = (len(header), len(claims), algorithm, content_type) == (4, 2, _EDDSA, CONTENT_TYPE)
+        known = (len(header), len(claims), algorithm, content_type) == (4, 2, _EDDSA, IN_TOTO)
     except (LookupError, TypeError):
         known = False
     if not (known and isinstance(issuer, str) and isinstance(subject, str) and isinstance(key_id, bytes)):

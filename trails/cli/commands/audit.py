@@ -25,6 +25,7 @@ from trails.errors import InvalidInput
 if TYPE_CHECKING:
     from trails.audit import Report
     from trails.audit.audit_diff import AuditDiff
+    from trails.integrity.signed_statements import Form
     from trails.provenance import Finding, Validation
 
 _VERDICTS: Final = ("validity", "completeness", "integrity", "findings")
@@ -144,7 +145,7 @@ def _draw(made: Report) -> None:
 @cli.command("check", group=audit, store=False)
 @click.argument("report", metavar="REPORT|PACK", type=click.Path(exists=True, path_type=Path))
 @note_option("--checkpoint", "The checkpoint that vouches for a report; a pack has its own.")
-@cli.option("--statement FILE", "The signed statement of the pack (COSE, SCITT).", type=cli.EXISTING_FILE)
+@cli.option("--statement FILE", "The signed statement of the pack (DSSE, or COSE).", type=cli.EXISTING_FILE)
 @evidence_options
 def check(
     *,
@@ -232,7 +233,10 @@ def _draw_diff(found: AuditDiff) -> None:
 @signature_options
 @cli.time_option("--time", "When the audit is said to be made; default: now.")
 @cli.option("--key FILE", "The log's secret key: it vouches for the report.", type=cli.EXISTING_FILE)
-@cli.option("--statement FILE", "With --key: write a signed statement (COSE, SCITT).", type=cli.NEW_FILE)
+@cli.option("--statement FILE", "With --key: write a signed statement (DSSE, or COSE).", type=cli.NEW_FILE)
+@cli.option(
+    "--statement-format", "What to write; default: by the name.", type=click.Choice(["dsse", "cose"]), name="form"
+)
 @cli.recipients_option
 def pack_files(
     *,
@@ -241,6 +245,7 @@ def pack_files(
     output: Path,
     key: Path | None,
     statement: Path | None,
+    form: Form | None,
     recipients: tuple[str, ...],
     **how: Any,
 ) -> None:
@@ -258,6 +263,9 @@ def pack_files(
     refuse_existing(statement)
     if statement is not None and key is None:
         cli.refuse("--statement goes with --key: the log's key signs it")
+    if statement is None and form is not None:
+        cli.refuse("--statement-format goes with --statement")
+    form = None if statement is None else form or _form_of(statement)
     signer = None if key is None else cli.read_text(key)
     with cli.open_store(reading=not recipients, recorded=True) as store:
         made = audited(store, session, **how)
@@ -269,12 +277,20 @@ def pack_files(
             signer=signer,
             recipients=recipients,
         )
-    signed = b"" if statement is None or signer is None else evidence_pack.signed_statement(packed, signer)
+    signed = b"" if form is None or signer is None else evidence_pack.signed_statement(packed, signer, form)
     evidence_pack.write_pack(packed, output, made.time)
     if statement is not None:
         files.write_new(statement, signed, public=True)
     value = {"output": str(output), "report": made.digest, "files": sorted(packed)}
     cli.answer(value, None, said=f"wrote {len(packed)} files to {one_line(str(output))}")
+
+
+def _form_of(statement: Path) -> Form:
+    forms: dict[str, Form] = {".dsse": "dsse", ".json": "dsse", ".jsonl": "dsse", ".cose": "cose", ".cbor": "cose"}
+    form = forms.get(statement.suffix)
+    if form is None:
+        cli.refuse(f"{statement.name} does not say what to write: give --statement-format dsse, or cose")
+    return form
 
 
 FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig", "ntriples", "nquads", "ro-crate")

@@ -13,6 +13,7 @@ from trails.integrity.verifier import (
     answers,
     archive,
     digest_rules,
+    dsse,
     ed25519,
     export,
     merkle_checks,
@@ -31,7 +32,7 @@ VERIFIER_NAME: Final = "verify_export.py"
 """What the file is called where it goes out."""
 MODULES: Final = (
     usage, digest_rules, quads, terms, turns, turn_statements, sessions, export, answers, ed25519, merkle_checks, notes,
-    proof_checks, archive, pack, program,
+    proof_checks, dsse, archive, pack, program,
 )  # fmt: skip
 """Each after those that it imports."""
 _ERRORS: Final = '''class IntegrityError(Exception):
