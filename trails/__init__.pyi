@@ -20,6 +20,7 @@ from trails.errors import IllegalTransition as IllegalTransition
 from trails.errors import IndexGap as IndexGap
 from trails.errors import IntegrityError as IntegrityError
 from trails.errors import InvalidInput as InvalidInput
+from trails.errors import KeyMissing as KeyMissing
 from trails.errors import LimitReached as LimitReached
 from trails.errors import MirrorFailed as MirrorFailed
 from trails.errors import NeedsWholeStore as NeedsWholeStore
@@ -57,6 +58,7 @@ from trails.history.lookup.summaries import Page as Page
 from trails.history.lookup.summaries import SessionSummary as SessionSummary
 from trails.history.lookup.usage_statistics import Statistics as Statistics
 from trails.history.watch import Notice as Notice
+from trails.integrity.key_ring import KeyRing as KeyRing
 from trails.integrity.signed_notes import HeadSignature as HeadSignature
 from trails.model.values import MAX_FORK_DEPTH as MAX_FORK_DEPTH
 from trails.model.values import Call as Call

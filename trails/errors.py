@@ -215,5 +215,14 @@ class ClockWarning(_WithPage, UserWarning):
     """A tick of a clock on its own thread failed (`Tree.ticking`, `Runs.ticking`); it is raised where its block ends, too."""
 
 
+class KeyMissing(TrailsError):
+    """A session is encrypted, and its key is not at hand, or is not its key. Nothing was read or written."""
+
+    def __init__(self, message: str, *, session_id: str) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+        """The session that the key is for."""
+
+
 class IntegrityError(TrailsError):
     """What is stored contradicts itself: it was altered, or written by something else."""

@@ -12,6 +12,7 @@ from trails.errors import InvalidInput, TrailsError
 from trails.files import as_path
 from trails.history import import_records, transaction, turn_builder
 from trails.history.turn_builder import Screening
+from trails.integrity.key_ring import KeyRing, Keys
 from trails.rdf import activity_records
 from trails.session.repository import Repository
 from trails.store.contract import Durability
@@ -32,6 +33,8 @@ TIMEOUT: Final = 60.0
 """Seconds that a commit waits for other processes that write, by default."""
 ENVIRONMENT: Final = "TRAILS_TIMEOUT"
 """The variable of the environment that says how long that is, where the program does not."""
+KEYS: Final = "TRAILS_KEYS"
+"""The variable of the environment that names the folder of keys, where the program does not."""
 
 
 @checked
@@ -50,6 +53,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     query_memory: int | None = None,
     token: str | None = None,
     thin: bool = False,
+    keys: str | os.PathLike[str] | Keys | None = None,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:`, a folder, `postgresql://HOST/DATABASE?store=NAME`, or the
     address of a server (`https://HOST/`, see `trails serve`).
@@ -86,6 +90,10 @@ def open(  # noqa: A001 - trails.open, as io.open
     Any number of processes may have a store open to write; each sees what the others have committed. A commit waits for its turn
     for up to `timeout` seconds, by default what the environment's TRAILS_TIMEOUT says, else 60; Ctrl-C ends the wait.
 
+    With `keys`, each new session is encrypted with a random key of its own, and encrypted sessions are read: a folder outside the
+    store's (made with `create`; nobody else may read it), or what has the methods of `trails.KeyRing`; by default the folder that
+    the environment's TRAILS_KEYS names. It needs the extra `encryption`. See the guide's page `redaction`.
+
     `query_timeout` (seconds), `query_max_rows` and `query_memory` (MiB) are what a query in SPARQL may take where the call says
     nothing else; see `Repository.query`.
 
@@ -99,6 +107,12 @@ def open(  # noqa: A001 - trails.open, as io.open
     limits = QueryLimits(query_timeout, query_max_rows, query_memory)
     reading = import_records.reads_are_recorded() if record_reads is None else bool(record_reads)
     place, wait = as_location(location), _patience(timeout)
+    ring = _keys(keys, place, create=create)
+    if ring is not None and (thin or is_server(place)):
+        raise InvalidInput(
+            f"{place} cannot be opened with keys: sessions are encrypted in stores that this process has whole, in a folder, in "
+            "memory or in PostgreSQL without thin. Leave keys and TRAILS_KEYS out"
+        )
     if thin:
         _check_thin(place, create=create, read_only=read_only, reading=reading)
         return _thin(place, actor=own, scan=scan, limits=limits)
@@ -110,10 +124,25 @@ def open(  # noqa: A001 - trails.open, as io.open
     if read_only:
         _check_view(place, create=create, reading=reading)
         view = _of_address(place, is_read_only=True) if is_address(place) else ViewStore(absolute(place))
-        return Repository(view, actor=own, limits=limits)
+        return Repository(view, actor=own, limits=limits, keys=ring)
     in_memory = place == ":memory:"
     store = EmbeddedStore(None) if in_memory else store_at(place, create=create, durability=durability, timeout=wait)
-    return Repository(store, actor=own, record_reads=reading, scan=scan, limits=limits)
+    return Repository(store, actor=own, record_reads=reading, scan=scan, limits=limits, keys=ring)
+
+
+def _keys(given: str | os.PathLike[str] | Keys | None, place: str, *, create: bool) -> Keys | None:
+    """Return what keeps the keys of sessions, None for a store without; raise `InvalidInput` for a folder within the store."""
+    named = os.environ.get(KEYS) or None if given is None else given
+    if named is None or not isinstance(named, str | os.PathLike):
+        return named
+    folder = absolute(as_path(named, "the folder of keys"))
+    is_folder = place != ":memory:" and not is_address(place) and not is_server(place)
+    if is_folder and (home := absolute(place).resolve()) in (folder.resolve(), *folder.resolve().parents):
+        raise InvalidInput(
+            f"the folder of keys {folder} is within the store {home}, whose copies and backups are not to open it: name a folder "
+            "elsewhere"
+        )
+    return KeyRing(folder, create=create)
 
 
 def store_at(
@@ -210,19 +239,21 @@ def _check_view(place: str, *, create: bool, reading: bool) -> None:
         )
 
 
-def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:
+def open_to_read(
+    location: str | os.PathLike[str], *, actor: str | None = None, keys: str | os.PathLike[str] | Keys | None = None
+) -> Repository:
     """Return a store to be read; a deletion that a killed process left half done is finished first.
 
     It is opened as `open` with `read_only` does. Reads are not recorded. Raises what `open` does.
     """
     place = as_location(location)
     if is_address(place) or is_server(place):
-        return open(location, actor=actor, record_reads=False)
-    view = open(location, actor=actor, read_only=True, record_reads=False)
+        return open(location, actor=actor, record_reads=False, keys=keys)
+    view = open(location, actor=actor, read_only=True, record_reads=False, keys=keys)
     store = view.store
     if isinstance(store, ViewStore) and not store.has_living_owner and transaction.work_marks(store):
         with suppress(TrailsError, OSError):  # if it cannot be written to, it is read as it is
-            open(location, record_reads=False).close()  # which finishes what was begun
+            open(location, record_reads=False, keys=keys).close()  # which finishes what was begun
             view.refresh()
     return view
 

@@ -20,6 +20,7 @@ from rdflib.term import IdentifiedNode, Node
 from rdflib.term import URIRef as URIRef_term
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.history import encryption
 from trails.rdf import query_files, vocab
 from trails.rdf.derived_quads import DERIVED
 from trails.store.contract import QuadStore, Solutions, Triples
@@ -241,9 +242,11 @@ class ReadOnlyStore(Store):
         whole = _declared(text, namespaces, base)
         store = self.quad_store
         if queryGraph == UNION:
+            encryption.check_query(store, whole)
             return _result(user_queries.answer(store, whole, NO_LIMITS, union=True))
         name = to_graph_name(queryGraph if isinstance(queryGraph, Node) else URIRef(queryGraph))
         graph = None if isinstance(name, ox.DefaultGraph) else name
+        encryption.check_query(store, whole)
         return _result(user_queries.answer(store, whole, NO_LIMITS, graph=graph))
 
 

@@ -28,6 +28,8 @@ from trails.rdf.subagent_records import Run, RunContent
 from trails.store import Change
 
 NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
+    "ENCRYPTION",  # only in a store that was opened with keys
+    "PENDING_KEY",  # only while the key of a deleted session is still to be destroyed
     "PENDING_SWEEP",  # only while turns of a deleted session are still to be swept
     "UNFINISHED_COPY",  # only while a session is copied
     *("PREVIOUS_TURN", "PARENT_SESSION_ID", "FORKED_AT_INDEX_WORD"),  # derived, and never stored

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 import trails
-from trails.cli.options import by_option, option, pager_option, store_option
+from trails.cli.options import by_option, keys_option, option, pager_option, store_option
 from trails.cli.program import Commands, Place
 
 
@@ -175,6 +175,7 @@ def _print_versions(ctx: click.Context, parameter: click.Parameter, asked: bool)
     callback=_print_versions,
 )
 @store_option(everywhere=True)
+@keys_option(everywhere=True)
 @by_option
 @pager_option
 def main() -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
+_KEYS = "trails.keys"
 _AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
@@ -175,6 +176,17 @@ def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
     )
 
 
+def keys_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
+    """Add `--keys DIR`: the folder of the keys of encrypted sessions."""
+    return option(
+        "--keys DIR",
+        "The folder of the keys of encrypted sessions; default: the environment's TRAILS_KEYS.",
+        hidden=not everywhere,
+        expose_value=False,
+        callback=_remember(_KEYS),
+    )
+
+
 def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     """Have the store opened as it was: at the checkpoint in a file, at a mark of the log, or at a time."""
     if value is None:
@@ -259,11 +271,11 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
     from trails.history import import_records
     from trails.opening import open_to_read
 
-    actor = click.get_current_context().meta.get(_ACTOR)
+    actor, keys = (click.get_current_context().meta.get(each) for each in (_ACTOR, _KEYS))
     are_recorded = import_records.reads_are_recorded()
     if reading and not are_recorded and place != ":memory:":
-        return open_to_read(place, actor=actor)
-    store = trails.open(place, create=create, actor=actor)
+        return open_to_read(place, actor=actor, keys=keys)
+    store = trails.open(place, create=create, actor=actor, keys=keys)
     if are_recorded:
         _record_command(store, is_noted=reading and not recorded)
     return store
@@ -353,6 +365,7 @@ _OPTIONS: Final = {
     "json": json_option,
     "pager": _hidden_pager_option,
     "store": store_option(),
+    "keys": keys_option(),
 }
 """What `command` adds by name, in the order of the help."""
 
@@ -392,6 +405,7 @@ def command(
     wanted = {
         "json": json,
         "store": store,
+        "keys": store,
         **{option: extra.pop(option, False) for option in _OPTIONS if option in extra},
     }
 

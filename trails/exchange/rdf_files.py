@@ -151,7 +151,7 @@ def _fault_of(quad: Quad) -> str | None:
         return f"blank nodes and quoted triples are in no export of Trails: {quad}"
     subject = str(getattr(quad.subject, "value", ""))
     is_redaction = value == vocab.DELETION and (iris.is_turn_deletion(subject) or iris.is_redaction(subject))
-    if (value in _DELETIONS and not is_redaction) or quad.predicate == vocab.PENDING_SWEEP:
+    if (value in _DELETIONS and not is_redaction) or quad.predicate in vocab.PENDING:
         return f"deletions of sessions are in no export of Trails: {quad}"
     return None
 

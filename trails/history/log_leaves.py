@@ -223,7 +223,7 @@ def row_of(store: Matching, session_id: str) -> Row:
     quads += store.quads((NamedNode(iris.deletion(node.value)), None, None, vocab.CATALOG))
     quads = [quad for quad in quads if quad.object != vocab.UNFINISHED_COPY]
     if any(quad.object == vocab.TOMBSTONE for quad in quads):
-        return Row(node, tuple(quad for quad in quads if quad.predicate != vocab.PENDING_SWEEP))
+        return Row(node, tuple(quad for quad in quads if quad.predicate not in vocab.PENDING))
     quads = [*quads, *(quad for kind in record_registry.KINDS for quad in kind.logged(store, node, quads))]
     start = next((int(quad.object.value) for quad in quads if quad.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
     copyings = [quad.subject for quad in quads if quad.object == vocab.COPYING and isinstance(quad.subject, NamedNode)]

@@ -19,7 +19,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, StoreFailed
 from trails.handles import Handle
-from trails.history import log_leaves, turn_builder
+from trails.history import encryption, log_leaves, turn_builder
 from trails.history.reader import Reader
 from trails.history.records.payloads import digest_of, keep_payloads, payloads_of, read_payload
 from trails.history.transaction import (
@@ -35,6 +35,7 @@ from trails.history.transcript import Transcript, Turns
 from trails.history.turn_builder import Draft, Screening, screen_draft, screen_prompt
 from trails.history.workspace import OneThread, Workspace
 from trails.integrity import digests
+from trails.integrity.key_ring import ALGORITHM, Cipher
 from trails.integrity.leaves import Kind
 from trails.model import iris, lineage, validation
 from trails.model.values import (
@@ -185,6 +186,8 @@ class Worktree(Handle):
         prompt: SystemPrompt | None = None,
     ) -> None:
         """Take a session up: `stored` tells whether its row is in the store, `ancestors` is the lineage above it."""
+        if not stored:
+            record = _encrypted_row(workspace, record, ancestors)
         self.workspace = workspace
         self.record = record
         """The session's row, as it is or will be stored."""
@@ -204,6 +207,8 @@ class Worktree(Handle):
         self.acts: list[Activity] = []
         """What was done to the session and goes into the next commit."""
         self._drafts: list[Draft] = []
+        self._encrypted: dict[str, tuple[int, Draft]] = {}
+        """Pending turns as they are to be stored, with their indices, by their salts; none of a session in plain."""
         self._made_at = calling_line()
         """Where the program last began something that is pending."""
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
@@ -325,7 +330,7 @@ class Worktree(Handle):
             self.workspace.check_open(self.id)
             if made.facts is not NO_FACTS:
                 made = turn_builder.settle_draft(made, self.turns, self._newest_prompt)
-            turn = made.turn(self.record, len(self.turns), self.head)
+            turn = self._turn_of(made)
             if self._window is not None:
                 self._window.append(turn)  # first: where the window's counter raises, nothing is appended
             if not self._drafts:
@@ -334,12 +339,41 @@ class Worktree(Handle):
             self.turns.append(turn)
             return turn
 
+    def _turn_of(self, made: Draft) -> Turn:
+        """Return the turn that a draft is at the end of the transcript."""
+        index, head = len(self.turns), self.head
+        turn = made.turn(self.record, index, head)
+        if self.record.encryption is None:
+            return turn
+        return encryption.shown_turn(turn, self._stored_form(made, index).turn(self.record, index, head))
+
+    def _stored_form(self, made: Draft, index: int) -> Draft:
+        """Return a pending turn as it is stored at an index: encrypted, where the session is."""
+        cipher = self._cipher()
+        if cipher is None:
+            return made
+        kept = self._encrypted.get(made.salt)
+        if kept is None or kept[0] != index:
+            kept = self._encrypted[made.salt] = index, encryption.encrypted_draft(cipher, made, index)
+        return kept[1]
+
+    def _cipher(self) -> Cipher | None:
+        """Return what encrypts the session's texts, None for one in plain; raise `KeyMissing` without its key."""
+        if self.record.encryption is None:
+            return None
+        keys = self.workspace.encryption
+        if keys is None:
+            raise encryption.no_keys(self.id)
+        return keys.cipher(self.id) if self.stored else keys.cipher_of_new(self.id)
+
     def payload(self, wanted: PayloadReference | str) -> bytes:
         """Return the bytes of a payload: of a pending turn, or of the store."""
         digest = digest_of(wanted)
-        pending = (each for made in self._drafts for each in made.payloads if each.digest == digest)
-        found = next(pending, None)
-        return read_payload(self.workspace.store, digest) if found is None else found.data
+        for index, made in enumerate(self._drafts, self.first_pending):
+            for given, kept in zip(made.payloads, self._stored_form(made, index).payloads, strict=True):
+                if digest in (given.digest, kept.digest):
+                    return given.data
+        return encryption.decrypted_bytes(self.workspace.store, read_payload(self.workspace.store, digest))
 
     def _newest_prompt(self) -> int:
         prompt = self.system_prompt
@@ -351,6 +385,7 @@ class Worktree(Handle):
             count = len(self._drafts)
             self.turns.drop(count)
             self._drafts.clear()
+            self._encrypted.clear()
             self._as_turns = self._lost = None
             self._given_up = True
             return count
@@ -371,7 +406,7 @@ class Worktree(Handle):
         self.turns.drop(self.pending)
         self._as_turns = self._lost = None
         for made in self._drafts:
-            self.turns.append(made.turn(self.record, len(self.turns), self.head))
+            self.turns.append(self._turn_of(made))
 
     def check_names(self) -> None:
         """Raise `InvalidInput` where the id or the label that a session which is not stored yet is to have is in use."""
@@ -412,7 +447,7 @@ class Worktree(Handle):
         version = (current.version if current else 0) + 1
         who = self.workspace.who(by)
         text = validation.text(text, "the system prompt")
-        made = new_prompt(self.workspace, self.id, text, version, len(self.turns), by_iri=who)
+        made = new_prompt(self.workspace, self.id, text, version, len(self.turns), by_iri=who, cipher=self._cipher())
         self._new_prompts.append(made)
         self._made_at = calling_line()
         return made
@@ -485,7 +520,7 @@ class Worktree(Handle):
         self.turns = self.turns.below(self.record.starts_at).followed_by(copies.turns)
         self._as_turns = None
         for made in self._drafts:
-            self.turns.append(made.turn(self.record, len(self.turns), self.head))
+            self.turns.append(self._turn_of(made))
 
     def begin_commit(self) -> Step:
         """Return the commit of what is new; `end_commit` or `note_failed` says what became of it."""
@@ -522,6 +557,8 @@ class Worktree(Handle):
 
     def _note_done(self, done: _Given) -> int:
         self.stored = True
+        for made in self._drafts[: done.turns]:
+            self._encrypted.pop(made.salt, None)
         del self._drafts[: done.turns]
         del self._new_prompts[: done.prompts]
         del self.acts[: done.acts]
@@ -560,9 +597,11 @@ class Worktree(Handle):
         else:
             self._make_row(tx)
         self._go_on_from(tx, first)
-        for made, turn in zip(self._drafts, new, strict=True):
+        stored = [self._stored_form(made, index) for index, made in enumerate(self._drafts, first)]
+        for made, turn in zip(stored, new, strict=True):
             answers = self._answers(turn)
-            sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
+            kept = turn if self.record.encryption is None else _stored_turn(turn, made)
+            sealed = SealedTurn.trusted({"turn": kept, "salt": made.salt})
             links = NO_LINKS if turn.call is None else self._links(turn)
             quads = turn_quads(sealed, answers, links=links, of_copies=self._of_copies(answers) if answers else ())
             tx.add(quads)
@@ -570,15 +609,17 @@ class Worktree(Handle):
                 tx.add(self._tools_in(quads))
         if quoted:
             self._quote(tx, new)
-        if carried := [payload for made in self._drafts for payload in made.payloads]:
+        if carried := [payload for made in stored for payload in made.payloads]:
             tx.log(keep_payloads(carried))
         for act in self.acts:
             tx.add(activity_quads(act))
         if self._drafts:
             tx.forbid(self.next_turn)
             tx.require(quoted, missing_source)
+        cipher = self._cipher() if self._new_prompts else None
         for prompt in self._new_prompts:
-            tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
+            kept_prompt = prompt if cipher is None else encryption.encrypted_prompt(cipher, prompt)
+            tx.new(prompt_quads(kept_prompt), None if self.stored else lambda _: self._taken())
         tx.log(self._leaves(quoting=bool(quoted)))
         return tx
 
@@ -600,6 +641,7 @@ class Worktree(Handle):
 
     def _make_row(self, tx: Transaction) -> None:
         record = self.record
+        self._cipher()  # the key of an encrypted session is durable before its row is, also where that has no text yet
         tx.add(session_quads(record))
         tx.forbid_id(self.id)
         if record.label is not None:
@@ -820,18 +862,43 @@ def branch_id(parent_id: str, branch: str) -> str:
 
 
 def new_prompt(
-    workspace: Workspace, session_id: str, text: str, version: int, effective_from: int, *, by_iri: str
+    workspace: Workspace,
+    session_id: str,
+    text: str,
+    version: int,
+    effective_from: int,
+    *,
+    by_iri: str,
+    cipher: Cipher | None = None,
 ) -> SystemPrompt:
-    """Return a version of a session's system prompt, salted and digested, its secrets treated as the store was opened."""
-    text = screen_prompt(text, workspace.scan, session_id)
-    salt = digests.new_salt()
-    return SystemPrompt(
+    """Return a version of a session's system prompt, salted and digested, its secrets treated as the store was opened.
+
+    The digest covers what is stored: with a `cipher`, the text as that encrypts it.
+    """
+    made = SystemPrompt(
         session_id=session_id,
         version=version,
-        text=text,
+        text=screen_prompt(text, workspace.scan, session_id),
         effective_from=effective_from,
         time=datetime.now(UTC),
-        digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
-        salt=salt,
+        digest="",
+        salt=digests.new_salt(),
         by_iri=by_iri,
     )
+    stored = made if cipher is None else encryption.encrypted_prompt(cipher, made)
+    digest = digests.prompt_digest(stored.text, made.salt, version=version, effective_from=effective_from)
+    return made.model_copy(update={"digest": digest})
+
+
+def _encrypted_row(workspace: Workspace, record: SessionRecord, ancestors: Sequence[SessionRecord]) -> SessionRecord:
+    """Return the row of a session that is not stored yet, which says that it is encrypted where the store has keys."""
+    if workspace.encryption is not None:
+        return record.model_copy(update={"encryption": ALGORITHM})
+    if (hidden := next((each for each in ancestors if each.encryption is not None), None)) is not None:
+        raise encryption.no_keys(hidden.id)
+    return record
+
+
+def _stored_turn(turn: Turn, made: Draft) -> Turn:
+    """Return a pending turn with its texts as its draft has them: as it is stored."""
+    return turn.model_copy(update={"text": made.text, "facts": made.facts})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, QuerySolution
 
 from trails.errors import IndexGap, IntegrityError, SessionNotFound, TrailsError
+from trails.history import encryption
+from trails.history.encryption import DecryptingTurns, decrypted_prompt
 from trails.history.log_history import LENGTH_PAUSES, shorten_lengths
 from trails.history.records import conversations, ledger_entries
 from trails.history.records.ledger_entries import SpawnContext
@@ -32,14 +34,16 @@ _OPEN_END: Final = 2**53
 class Reader:
     """Everything that is read from a store of sessions. It holds no state but the store and its rows."""
 
-    def __init__(self, store: QuadStore, rows: StoreRows | None = None) -> None:
-        """Read from a store; turns from its rows, if they are given."""
+    def __init__(self, store: QuadStore, rows: StoreRows | None = None, *, decrypts: bool = False) -> None:
+        """Read from a store; turns from its rows, if they are given; with `decrypts`, those of encrypted sessions in plain."""
         self._store = store
+        self._decrypts = decrypts
         quads = QuadTurns(store, rows)
-        self.turn_reader: TurnReader = quads if rows is None else RowTurns(rows, quads)
+        turns = quads if rows is None else RowTurns(rows, quads)
+        self.turn_reader: TurnReader = DecryptingTurns(turns, store) if decrypts else turns
         self.of_quads = self
-        """A reader of the quads alone: for what is held against them, or written out of them again."""
-        if rows is not None:
+        """A reader of the quads alone, as they are stored: for what is held against them, or written out of them again."""
+        if rows is not None or decrypts:
             self.of_quads = Reader(store)
             self.of_quads.turn_reader = quads
 
@@ -197,6 +201,16 @@ class Reader:
         """
         return self.turn_reader.at(session_id, indices)
 
+    def encrypted_turns(self) -> Iterator[Turn]:
+        """Yield the own turns of all encrypted sessions in plain, but for those whose key is gone: nobody reads them.
+
+        Raises `KeyMissing` for a store that was opened without keys.
+        """
+        for session_id in encryption.encrypted_sessions(self._store):
+            record = self.record(session_id)
+            if encryption.is_readable(self._store, session_id):
+                yield from self.own_turns(Segment(record, record.starts_at, None))
+
     def length(self, chain: Sequence[SessionRecord]) -> int:
         """Return how many turns a session's stored transcript has; raise `IndexGap` if the log has more on record."""
         own = chain[0]
@@ -317,7 +331,7 @@ class Reader:
             return found
         for row in self.select_each("prompt", "sessions", owners):
             session_id, version, time = iris.session_id(row["session"].value), int(row["version"].value), row["time"]
-            found[session_id, version] = SystemPrompt(
+            prompt = SystemPrompt(
                 session_id=session_id,
                 version=version,
                 text=row["text"].value,
@@ -328,6 +342,7 @@ class Reader:
                 redacted=row["text"].datatype == vocab.REDACTED,
                 by_iri=None if row["by"] is None else row["by"].value,
             )
+            found[session_id, version] = decrypted_prompt(self._store, prompt) if self._decrypts else prompt
         return found
 
     def _has_prompts(self, session_id: str) -> bool:

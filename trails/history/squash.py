@@ -15,6 +15,7 @@ from typing import Final
 
 from pyoxigraph import Quad
 
+from trails.history import encryption
 from trails.history.removal import detach
 from trails.history.transcript import Transcript
 from trails.history.workspace import Workspace
@@ -86,6 +87,7 @@ def make_copies(workspace: Workspace, place: ForkPlace, kept: Transcript, sessio
     No text may be taken out of the store meanwhile: `Workspace.rewriting`.
     """
     store, reader = workspace.store, workspace.reader
+    encryption.refuse_encrypted(place.merged, *encryption.NO_COPIES)
     sealed = reader.of_quads.sealed(kept[place.start :])
     copying = Copying(
         session_id=session_id,

@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, SessionExists, StoreFailed, TrailsError
-from trails.history import hold_guard
+from trails.history import encryption, hold_guard
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import SessionRecord
@@ -131,6 +131,7 @@ class Proposal:
         try:
             hold_guard.check_commit(after, self.add, self.remove)
             made = [leaf for maker in self.makers for leaf in maker(after)]
+            encryption.check_commit(store, self.add, after.more_added)
         except Exception:
             self._refuse_unmet(store)  # of a store in which it may not be done, there may be no leaves
             raise
@@ -391,12 +392,12 @@ def end_work(store: QuadStore, marks: Iterable[Quad]) -> None:
 
 def is_work_mark(quad: Quad) -> bool:
     """Tell whether a quad says that its subject's graph waits to be swept, or that turns are being copied there."""
-    return quad.predicate == vocab.PENDING_SWEEP or quad.object == vocab.UNFINISHED_COPY
+    return quad.predicate in vocab.PENDING or quad.object == vocab.UNFINISHED_COPY
 
 
 def work_marks(store: QuadStore) -> set[Quad]:
     """Return all marks that a store holds, whoever put them there."""
-    sweeps = store.quads((None, vocab.PENDING_SWEEP, None, vocab.CATALOG))
+    sweeps = [quad for mark in vocab.PENDING for quad in store.quads((None, mark, None, vocab.CATALOG))]
     return {*sweeps, *store.quads((None, None, vocab.UNFINISHED_COPY, vocab.CATALOG))}
 
 
@@ -427,8 +428,11 @@ def believed_marks(store: QuadStore, found: Iterable[Quad]) -> Iterator[None]:
 
 
 def is_known_mark(store: QuadStore, quad: Quad) -> bool:
-    """Tell whether a quad is a mark that this process put into a store."""
-    return is_work_mark(quad) and quad in _BEGUN.get(store, ())
+    """Tell whether a quad is a mark that this process put into a store.
+
+    That of a key which is to be destroyed stays until the store is opened with keys: it may be anybody's.
+    """
+    return quad.predicate == vocab.PENDING_KEY or (is_work_mark(quad) and quad in _BEGUN.get(store, ()))
 
 
 def slot_findings(records: Iterable[SessionRecord]) -> Iterator[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyoxigraph import Literal, NamedNode
 
@@ -22,7 +22,7 @@ from trails.rdf import query_files, vocab
 from trails.rdf.codec import subject_of
 from trails.rdf.turn_quads import decode_facts, decode_turn
 from trails.rows.store_rows import StoreRows
-from trails.rows.transcript_rows import OddTurn, RowRun, read_run, read_turns_at, recorded_lengths
+from trails.rows.transcript_rows import OddTurn, read_run, read_turns_at, recorded_lengths
 from trails.store.contract import QuadStore, Solutions
 from trails.store.postgres.thin import ThinStore
 
@@ -64,8 +64,32 @@ class ReadRun:
             yield turn.index, turn.role, turn.branch, turn.text, turn.structured
 
 
-TurnRun = ReadRun | RowRun
-"""Turns of one session that follow on one another."""
+class TurnRun(Protocol):
+    """Turns of one session that follow on one another."""
+
+    start: int
+
+    def __len__(self) -> int: ...
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is one turn at each index from the first on."""
+        ...
+
+    def below(self, count: int) -> TurnRun:
+        """Return the first turns."""
+        ...
+
+    def digest(self, at: int) -> str:
+        """Return the digest of the turn at a place in the run."""
+        ...
+
+    def turns(self, first: int, last: int) -> list[Turn]:
+        """Return the turns from one place in the run to another, exclusive."""
+        ...
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn."""
+        ...
 
 
 class RowTurns:
@@ -219,5 +243,25 @@ class QuadTurns:
             return recorded_lengths(connection, [session_id]).get(session_id, 0)
 
 
-TurnReader = RowTurns | QuadTurns
-"""Reads the turns that sessions own."""
+class TurnReader(Protocol):
+    """Reads the turns that sessions own: `RowTurns` does, and `QuadTurns`."""
+
+    def run(self, run: Segment) -> TurnRun:
+        """Return the turns that a session owns in a run of indices."""
+        ...
+
+    def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session owns at some indices, in order of index."""
+        ...
+
+    def end(self, session_id: str, start: int) -> int:
+        """Return the index after the last turn that a session owns from `start` on; `start` if there is none."""
+        ...
+
+    def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """Return index and digest of the turns that a session owns in a run of indices."""
+        ...
+
+    def recorded(self, session_id: str) -> int:
+        """Return how many turns the log says that a session's transcript has."""
+        ...

@@ -20,9 +20,10 @@ from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
-from trails.history import backup_records, read_records, turn_builder
+from trails.history import backup_records, encryption, read_records, turn_builder
 from trails.history.reader import Reader
 from trails.history.removal import deletion
+from trails.integrity.key_ring import Keys
 from trails.model import iris, validation
 from trails.model.values import SessionRecord
 from trails.rdf import activity_records
@@ -90,9 +91,17 @@ class Workspace(Handle):
     """What all handles on the sessions of one open store have in common: the store is open as long as one of them is there."""
 
     def __init__(
-        self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False, scan: str | None = None
+        self,
+        store: QuadStore,
+        actor: str | None = None,
+        *,
+        record_reads: bool = False,
+        scan: str | None = None,
+        keys: Keys | None = None,
     ) -> None:
-        """Nothing is read yet; `actor` is the IRI of who the process says it is."""
+        """Nothing is read yet; `actor` is the IRI of who the process says it is, `keys` are those of its sessions."""
+        self.encryption = encryption.use_keys(store, keys)
+        """The keys that new sessions are encrypted with, and encrypted ones read; None without keys."""
         self.scan = turn_builder.check_screening(scan)
         """What becomes of a turn in which a secret is found, where `append` does not say."""
         self.record_reads = record_reads
@@ -103,7 +112,7 @@ class Workspace(Handle):
         self.actor = actor
         self.rows = StoreRows(store)
         """Sessions, turns, calls and texts in SQL."""
-        self.reader = Reader(store, None if isinstance(store, ThinStore) else self.rows)
+        self.reader = Reader(store, None if isinstance(store, ThinStore) else self.rows, decrypts=True)
         if isinstance(store, EmbeddedStore):
             store.follow(self._take_out)
         self._merging = threading.RLock()

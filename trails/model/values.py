@@ -643,6 +643,8 @@ class SessionRecord(Value):
     """The digest of the idempotency key of the request that made the session,"""
     request_digest: str | None = None
     """and of the whole request."""
+    encryption: str | None = None
+    """What its texts are encrypted with, each session with a key of its own; None where they are not."""
 
     @property
     def iri(self) -> str:

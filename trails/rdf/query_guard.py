@@ -111,6 +111,42 @@ def check_text(text: str) -> None:
     _check_patterns(text)
 
 
+_HIDDEN: Final = ("value", "arguments", "meta", "request", "payloadName", "bytesPart")
+"""The local names of the properties whose texts may be encrypted."""
+_NAMES_HIDDEN: Final = re.compile(rf"[:#](?:{'|'.join(_HIDDEN)})\b")
+_LOOKS_INTO: Final = re.compile(
+    r"\b(CONTAINS|REGEX|STRSTARTS|STRENDS|STRBEFORE|STRAFTER|REPLACE|SUBSTR|STRLEN|[LU]CASE|MD5|SHA(?:1|256|384|512))\s*\(",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"\"[^\"\n]|'[^'\n]")
+_ANY_PROPERTY: Final = re.compile(r"[?$]\w+\s+[?$]\w+\s+[?$]\w+")
+_COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
+
+
+def check_encrypted(text: str, *, is_ours: bool = False) -> None:
+    """Accept a query over texts some of which are encrypted, or raise `InvalidInput`: what looks into them finds nothing there.
+
+    A query may show what is stored. It may not compare it: not by a function on texts, nor, in a text that is not one of ours,
+    with a text that is written in it.
+
+    >>> check_encrypted("SELECT ?text { ?turn prov:value ?text }")
+    >>> check_encrypted('SELECT * { ?turn prov:value ?text FILTER(CONTAINS(STR(?text), "Alps")) }')
+    Traceback (most recent call last):
+    trails.errors.InvalidInput: the query looks into texts, and texts of this store are encrypted: ...
+    """
+    asked = _COMMENT.sub("", text)
+    into = _LOOKS_INTO.search(asked)
+    if _NAMES_HIDDEN.search(asked):
+        is_refused = into is not None or (not is_ours and _QUOTED.search(asked) is not None)
+    else:
+        is_refused = into is not None and _ANY_PROPERTY.search(asked) is not None
+    if is_refused:
+        raise InvalidInput(
+            "the query looks into texts, and texts of this store are encrypted: it would find nothing in them. Query what stays "
+            "plain (roles, authors, tools, models, times, sizes), or look through the turns of loaded sessions"
+        )
+
+
 def _beginning(text: str) -> int:
     """Return where a query's form stands, after the declarations, spaces and comments before it."""
     found = _PROLOGUE.match(text)

@@ -83,6 +83,7 @@ _SESSION: Final = Table(
         ("tier", Kept(v.TIER)),
         ("request_key", Kept(v.REQUEST_KEY)),
         ("request_digest", Kept(v.REQUEST_DIGEST)),
+        ("encryption", Kept(v.ENCRYPTION)),
     ),
 )
 _ABSENT: Final = {"principal": DEFAULT_PRINCIPAL, "agent": DEFAULT_AGENT}

@@ -113,7 +113,7 @@ PARENT_SESSION_ID, FORKED_AT_INDEX_WORD = _trails(
 )  # the same in words of Python: derived
 SESSION_AGENT, KIND, STATE, LABEL, KEY, SYSTEM_VERSION = _trails("agent kind state label key systemVersion")
 SOURCE_SESSION, SLOT, TIER, EXPIRES_AT, ENDS_BY = _trails("sourceSession slot tier expiresAt endsBy")
-REQUEST_KEY, REQUEST_DIGEST = _trails("requestKey requestDigest")
+REQUEST_KEY, REQUEST_DIGEST, ENCRYPTION = _trails("requestKey requestDigest encryption")
 
 # a version of a system prompt
 PROMPT_OF, VERSION, EFFECTIVE_FROM = _trails("promptOf version effectiveFrom")
@@ -122,7 +122,9 @@ PROMPT_OF, VERSION, EFFECTIVE_FROM = _trails("promptOf version effectiveFrom")
 DELETED_AT, INVALIDATED_BY, ASSOCIATED_WITH = _prov("invalidatedAtTime wasInvalidatedBy wasAssociatedWith")
 (ENDED_AT,) = _prov("endedAtTime")
 DELETED_TURNS, DELETED_HEAD, DELETED_AT_LOG_SIZE = _trails("deletedTurns deletedHead deletedAtLogSize")
-DELETED_AT_ROOT, PENDING_SWEEP = _trails("deletedAtRoot pendingSweep")
+DELETED_AT_ROOT, PENDING_SWEEP, PENDING_KEY = _trails("deletedAtRoot pendingSweep pendingKey")
+PENDING: Final = frozenset({PENDING_SWEEP, PENDING_KEY})
+"""What says that a deletion is not finished: its turns are still to be removed, or its key to be destroyed."""
 
 # a session into which turns are being copied: a fork that is being detached, or an id for which a copy is being made
 (UNFINISHED_COPY,) = _trails("UnfinishedCopy")

@@ -7,9 +7,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from trails.integrity.key_ring import PREFIX
 from trails.model import content_parts
 
 _PLAIN, _JSON, _REDACTED = range(3)
+ENCRYPTED: Final = "(encrypted)"
+"""What is shown of a text that is encrypted."""
 _AROUND: Final = 60
 """How many characters of a turn are shown on each side of what was found."""
 
@@ -55,6 +58,9 @@ def turn_text(text: str, form: int, calls: tuple[tuple[str, str], ...] = ()) -> 
 
     `form` is 0 for plain text, 1 for JSON and 2 for what is left of a redacted text.
     """
+    calls = tuple((name, ENCRYPTED if is_encrypted(arguments) else arguments) for name, arguments in calls)
+    if is_encrypted(text):
+        return TurnText(ENCRYPTED, (), calls)
     if form == _PLAIN:
         return TurnText(text, None, calls)
     if form == _REDACTED:
@@ -64,6 +70,15 @@ def turn_text(text: str, form: int, calls: tuple[tuple[str, str], ...] = ()) -> 
         return TurnText(content_parts.plain_text(value), tuple(strings(value)), calls)
     except (ValueError, RecursionError, TypeError, AttributeError):  # JSON that Trails never writes
         return TurnText(text, None, calls)
+
+
+def is_encrypted(text: str) -> bool:
+    """Tell whether a stored text, or the JSON of one, is an encrypted one.
+
+    >>> is_encrypted("trails-encrypted:1:AAAA"), is_encrypted("Plan a trip")
+    (True, False)
+    """
+    return text.startswith((PREFIX, f'"{PREFIX}'))
 
 
 def folded(text: str) -> str:

@@ -14,6 +14,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
+from trails.errors import InvalidInput
+from trails.history import encryption
 from trails.serve import console, problems
 from trails.serve.access import Access
 from trails.serve.guard import Guard
@@ -34,6 +36,11 @@ def create_app(store: Repository, settings: Settings | None = None) -> Starlette
     >>> with trails.open(":memory:") as store:
     ...     app = create_app(store)
     """
+    encryption.refuse_any_encrypted(
+        store.store, "a server gives text to others", "read it in a process that has the keys"
+    )
+    if store.workspace.encryption is not None:
+        raise InvalidInput("a store that was opened with keys cannot be served: leave keys and TRAILS_KEYS out")
     service = Service(store, settings or Settings())
 
     @asynccontextmanager

@@ -21,7 +21,7 @@ from trails.rdf.session_records import DEFAULT_PRINCIPAL
 
 _LINKS: Final = frozenset(link for kind in record_registry.KINDS for link in kind.links) | {vocab.MOVED_TO}
 """The properties by which a record names its session, or another record that does."""
-_MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
+_MARKS: Final = frozenset({vocab.UNFINISHED_COPY, *vocab.PENDING})
 _BESIDE: Final = {
     vocab.QUOTED_DIGEST: vocab.QUOTED_FROM,
     vocab.RESULT_DIGEST: vocab.DERIVED_FROM,

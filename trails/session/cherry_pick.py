@@ -17,7 +17,7 @@ from typing import Final
 from pyoxigraph import NamedNode, Quad
 
 from trails.errors import HeadConflict, InvalidInput, TrailsError
-from trails.history import pending_session, turn_builder
+from trails.history import encryption, pending_session, turn_builder
 from trails.history.lookup import names
 from trails.history.lookup.names import Name
 from trails.history.pending_session import Worktree
@@ -113,16 +113,23 @@ def pick_turns(
     workspace = target.workspace
     who = workspace.who(by)
     if isinstance(source, str):
-        name, turns = source, workspace.reader.of_quads.turns(names.find_lineage(workspace, source))
+        chain = names.find_lineage(workspace, source)
+        _refuse_encrypted(chain)
+        name, turns = source, workspace.reader.of_quads.turns(chain)
     elif not isinstance(source, Worktree):
         raise InvalidInput(f"turns are picked from a session: give a Session or a name of one, not {source!r:.80}")
     elif source.workspace is not workspace:
         raise InvalidInput(f"session {source.id!r} is of another store; import an export of it here first")
     else:
+        _refuse_encrypted(source.chain)
         name, turns = source.id, list(source.turns[: source.first_pending])
     found = picked_turn(turns, indexes, whole_calls=whole_calls, source_id=name)
     target.picker = who
     return tuple(target.append(made) for made in quoted_drafts(found))
+
+
+def _refuse_encrypted(chain: Sequence[SessionRecord]) -> None:
+    encryption.refuse_encrypted(chain, "its turns are not quoted", "append their text as a new turn")
 
 
 OutcomeSummary = str | Callable[[tuple[Turn, ...]], str]
@@ -137,6 +144,7 @@ def take_outcome(
     if isinstance(fork, Worktree):
         _refuse_unstored(target, fork)
     chain = names.find_lineage(target.workspace, fork)
+    _refuse_encrypted(chain)
     turns = target.workspace.reader.of_quads.turns(chain)
     tail = _own(target, chain, turns)
     head = tail[-1]

@@ -17,7 +17,7 @@ from pyoxigraph import Triple
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.handles import Handle, verb
-from trails.history import transaction
+from trails.history import encryption, transaction
 from trails.history.lookup import forest, names, search, summaries, usage_statistics
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.model_prices import prices_of
@@ -34,6 +34,7 @@ from trails.history.removal.text_erasure import TextRedaction
 from trails.history.transaction import check_free_names
 from trails.history.workspace import Workspace
 from trails.integrity.erasure_receipts import ErasureReceipt, check_size, sign_receipt
+from trails.integrity.key_ring import Keys
 from trails.integrity.signed_notes import signer_key
 from trails.model import iris, validation
 from trails.model.values import PayloadReference, SessionRecord
@@ -97,16 +98,17 @@ class Repository(Handle, public=True):
         record_reads: bool = False,
         scan: str | None = None,
         limits: QueryLimits = NO_LIMITS,
+        keys: Keys | None = None,
     ) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`.
 
-        `limits` are those of queries that say none.
+        `limits` are those of queries that say none, `keys` those of its sessions.
         """
         if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
             raise InvalidInput(
                 f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
             )
-        self.workspace = Workspace(store, actor, record_reads=record_reads, scan=scan)
+        self.workspace = Workspace(store, actor, record_reads=record_reads, scan=scan, keys=keys)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self.limits = limits
@@ -219,8 +221,13 @@ class Repository(Handle, public=True):
             raise InvalidInput(f"this is {self.store.location} already; ask the store itself for another moment")
         found = log_moment.find_moment(self.store, self.reader, moment, verifiers)
         store = past_view.past_store(self.store, self.reader, found)
+        keys = self.workspace.encryption
         made = Repository(
-            store, actor=self.workspace.actor, record_reads=self.workspace.record_reads, limits=self.limits
+            store,
+            actor=self.workspace.actor,
+            record_reads=self.workspace.record_reads,
+            limits=self.limits,
+            keys=None if keys is None else keys.keys,
         )
         store.origin, made.workspace.rows.later = self, self.workspace.rows
         made.workspace.reads = self.workspace.reads
@@ -296,11 +303,19 @@ class Repository(Handle, public=True):
         parent = None if spawned_by is None else self.record(spawned_by).id
         fields |= record_fields(**given)
         record = SessionRecord(id=session_id, spawned_by=parent, expires=_expiry(expires, fields["created"]), **fields)
-        who = self.workspace.who(None)
+        who, keys = self.workspace.who(None), self.workspace.encryption
         prompt = (
             None
             if system is None
-            else new_prompt(self.workspace, session_id, validation.text(system, "system"), 1, 0, by_iri=who)
+            else new_prompt(
+                self.workspace,
+                session_id,
+                validation.text(system, "system"),
+                1,
+                0,
+                by_iri=who,
+                cipher=None if keys is None else keys.cipher_of_new(session_id),
+            )
         )
         if id is not None or label is not None:
             with self.workspace.ahead("free_names", session_id, record.label):
@@ -916,7 +931,7 @@ class Repository(Handle, public=True):
         Raises `InvalidInput` for a payload that was redacted or that the store has not, `IntegrityError` for bytes that are
         not those that the digest says.
         """
-        return payloads.read_payload(self.workspace.store, payload)
+        return encryption.decrypted_bytes(self.store, payloads.read_payload(self.store, payload))
 
     def query(
         self,
@@ -961,6 +976,7 @@ class Repository(Handle, public=True):
         if query_files.exists(text):
             return self._of_catalogue(query_files.find(text), limits, parameters)
         self._refuse_named(text, parameters)
+        encryption.check_query(self.store, text)
         return user_queries.answer(self.store, text, limits.over(self.limits), union=union)
 
     def _note_query(self, text: str, parameters: Mapping[str, Any]) -> None:
@@ -976,6 +992,7 @@ class Repository(Handle, public=True):
 
     def _of_catalogue(self, asked: query_files.QueryFile, limits: QueryLimits, parameters: dict[str, Any]) -> Result:
         bound = asked.bind(**parameters)
+        encryption.check_query(self.store, bound, is_ours=True)
         if limits.is_set:
             return user_queries.answer(self.store, bound, limits.over(self.limits), is_ours=True)
         found = None if self.as_of is not None else query_twins.answer(self.workspace.rows.reading, asked, parameters)
@@ -1040,8 +1057,11 @@ class Repository(Handle, public=True):
         self.workspace.refresh(fresh)
         self._note_query(text, parameters)
         if query_files.exists(text):
-            return user_queries.rows(self.store, query_files.find(text).bind(**parameters), limits, is_ours=True)
+            bound = query_files.find(text).bind(**parameters)
+            encryption.check_query(self.store, bound, is_ours=True)
+            return user_queries.rows(self.store, bound, limits, is_ours=True)
         self._refuse_named(text, parameters)
+        encryption.check_query(self.store, text)
         return user_queries.rows(self.store, text, limits, union=union)
 
     @overload
@@ -1149,6 +1169,9 @@ class Repository(Handle, public=True):
         if signer is not None:
             signer_key(signer)  # it is one, before anything is erased
         at, store, reader = validation.index(index, "index"), self.store, self.reader
+        encryption.refuse_any_encrypted(
+            store, "quotes and near copies are found in plain turns alone", "redact the turns by index"
+        )
         chain = reader.lineage(self.resolve(session, exact=True))
         turns = tuple(derived_erasure.plan_erasure(store, reader, chain, at, near=share).values())
         files = derived_erasure.kept_files(store, turns)
@@ -1204,6 +1227,9 @@ class Repository(Handle, public=True):
         """
         validation.flag(dry_run, "dry_run")
         try:
+            encryption.refuse_any_encrypted(
+                self.store, "a text is found in plain turns alone", "redact the turns by index"
+            )
             with nullcontext() if dry_run else self.workspace.erasing():
                 return text_erasure.redact_matching(self.store, text, self.workspace.deed(by, reason), dry_run=dry_run)
         finally:

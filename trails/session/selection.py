@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyoxigraph import NamedNode
 
 from trails.errors import InvalidInput
+from trails.history import encryption
 from trails.history.workspace import Workspace
 from trails.model import iris, validation
 from trails.rdf import query_files
@@ -31,6 +32,7 @@ def sessions_of_query(workspace: Workspace, text: str) -> list[str]:
     """
     is_ours = query_files.exists(text)
     bound = query_files.find(text).bind() if is_ours else text
+    encryption.check_query(workspace.store, bound, is_ours=is_ours)
     rows = user_queries.answer(workspace.store, bound, QueryLimits(), union=not is_ours, is_ours=is_ours)
     if not isinstance(rows, Solutions) or _COLUMN not in rows.variables:
         raise InvalidInput(

@@ -48,6 +48,11 @@ class Streaming(Handle):
         """Not for callers: `Session.streaming` makes it."""
         self._tree, self._role, self._options = tree, validation.role(validation.check_role(role)), dict(options)
         tree.workspace.check_open(tree.id)
+        if tree.record.encryption is not None:
+            raise InvalidInput(
+                f"session {tree.id!r} is encrypted, and what is streamed stands in a file in plain until it is a turn: append "
+                "the whole answer when it is there"
+            )
         turn_builder.make_draft(
             role, "checked", **self._options
         )  # what cannot be kept is refused before a model is asked

@@ -39,6 +39,7 @@ _ENGINE: Final = ((0, 5, 13), (0, 6))
 
 _EXTRAS: Final = {
     "checkpoint": "cryptography",
+    "encryption": "cryptography",
     "timestamps": "rfc3161_client",
     "scitt": "cbor2",
     "pandas": "pandas",

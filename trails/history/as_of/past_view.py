@@ -33,7 +33,7 @@ from trails.store.contract import QuadStore
 from trails.store.embedded import at_one_moment
 from trails.store.index.historical_store import Held, PastStore
 
-_MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
+_MARKS: Final = frozenset({vocab.UNFINISHED_COPY, *vocab.PENDING})
 _MOST_VERSIONS: Final = 1000
 
 

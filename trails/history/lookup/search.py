@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from trails.errors import InvalidInput
+from trails.history import encryption
 from trails.history.lookup import names, summaries
 from trails.history.lookup.names import Name
 from trails.history.lookup.summaries import Page, check_limit
@@ -78,6 +79,12 @@ def search_turns(
     if text is not None and not validation.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     check_limit(limit)
+    if text is not None:
+        encryption.refuse_any_encrypted(
+            workspace.store,
+            "a text is found in plain turns alone",
+            "search by tool, role or author, or load the session",
+        )
     runs: dict[str, lineage.Segment] = {}
     workspace.refresh(fresh)
     workspace.note_read("search")  # and no digest of the text: a name is soon guessed

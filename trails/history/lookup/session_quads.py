@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.display.progress import Progress, moving
-from trails.history import record_registry
+from trails.history import encryption, record_registry
 from trails.history.lookup import names
 from trails.history.records import payloads
 from trails.history.removal import redaction
@@ -90,6 +90,9 @@ class SecretScan(Value):
         return {"sessions": self.sessions, "secrets": [each.to_dict() for each in self.found]}
 
 
+_SCREEN: Final = 'have turns looked through as they come (scan="refuse" or "redact")'
+
+
 def scan_session(workspace: Workspace, session: str) -> SecretScan:
     """Return the secrets in what a session says, the turns that it shares with its ancestors included.
 
@@ -97,6 +100,7 @@ def scan_session(workspace: Workspace, session: str) -> SecretScan:
     prompts, labels, metadata, tags, notes, scores, ledger, entry and runs. Raises `SessionNotFound` where there is none.
     """
     chain = names.find_lineage(workspace, session)
+    encryption.refuse_encrypted(chain, "secrets are found in plain text alone", _SCREEN)
     found = own_quads(workspace, chain[0].id)
     for run in lineage.segments(chain):
         if run.record.id != chain[0].id and run.end is not None:
@@ -113,6 +117,7 @@ def scan_sessions(workspace: Workspace, progress: Progress | bool | None = None)
     A turn that several sessions share is named once, in the session that owns it. `progress` is a function that is called
     with how many graphs are done, how many there are, and which is next, or True for a bar.
     """
+    encryption.refuse_any_encrypted(workspace.store, "secrets are found in plain text alone", _SCREEN)
     with moving(progress, "scanning") as move:
         return _scan_all(workspace, move)
 

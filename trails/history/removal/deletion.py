@@ -20,7 +20,7 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import HasChildren, InvalidInput, OnHold, SessionNotFound, TrailsError
-from trails.history import annotation_kinds, hold_guard, log_leaves, record_registry, transaction
+from trails.history import annotation_kinds, encryption, hold_guard, log_leaves, record_registry, transaction
 from trails.history.log_history import SessionLog
 from trails.history.reader import Reader
 from trails.history.records import payloads, refs
@@ -38,7 +38,7 @@ from trails.rdf.codec import parse_time, subject_of, term_text
 from trails.rdf.session_records import FormerSession, former_quads, tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.embedded import drop_graph
-from trails.store.pattern import Preview
+from trails.store.pattern import Pattern, Preview
 
 
 def tombstone_facts(store: Matching, session_id: str, rows: Sequence[Quad], log: tuple[int, bytes]) -> FormerSession:
@@ -126,6 +126,9 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, ca
     if not cascade:
         refuse_tagged(store, session_id)
     doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
+    encrypted = {each for each in doomed if encryption.is_encrypted(store, each)}
+    if encrypted and encryption.encryption_of(store) is None:
+        raise encryption.no_keys(min(encrypted))  # who deletes an encrypted session destroys its key
     tx = Transaction(reader)
     tx.session(session_id)
     # One that depended on it and was deleted by another writer, or a tag: the next look sees it.
@@ -133,12 +136,13 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, ca
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
         tx.add(tombstone_quads(doomed_id, deed))
-        tx.add([_mark(node)])
+        tx.add([_mark(node), *([_key_mark(node)] if doomed_id in encrypted else [])])
         if not cascade:
             tx.forbid((None, vocab.PARENT_SESSION, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
             tx.forbid((None, vocab.SPAWNED_BY, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
             tx.forbid((None, vocab.TAG_OF, node, vocab.CATALOG), lambda _: _Newcomer(session_id))
     waiting = [_mark(NamedNode(iris.session(doomed_id))) for doomed_id in doomed]
+    waiting += [_key_mark(NamedNode(iris.session(doomed_id))) for doomed_id in doomed if doomed_id in encrypted]
     transaction.begin_work(store, waiting)  # `sweep_pending` ends them
     try:
         _commit(store, doomed, tx)
@@ -151,6 +155,11 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, ca
 def _mark(node: NamedNode) -> Quad:
     """Return the quad that says that the graph of a deleted session waits to be swept."""
     return Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)
+
+
+def _key_mark(node: NamedNode) -> Quad:
+    """Return the quad that says that the key of a deleted session waits to be destroyed."""
+    return Quad(node, vocab.PENDING_KEY, Literal(True), vocab.CATALOG)
 
 
 def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
@@ -246,7 +255,9 @@ def _rows(store: Matching, doomed: list[str], *, deleted: bool = False) -> list[
     return found
 
 
-_OF_TOMBSTONE: Final = frozenset({vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
+_OF_TOMBSTONE: Final = frozenset(
+    {vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.PENDING_KEY, vocab.LEAF_SALT}
+)
 
 
 def has_children(session_id: str, children: list[str]) -> HasChildren:
@@ -279,6 +290,7 @@ def sweep_pending(store: QuadStore) -> int:
     the next time the store is opened.
     """
     removed = detach.sweep_copies(store)
+    _destroy_keys(store)
     pending = store.query(query_files.find("pending_sweeps").bind())
     for row in pending if isinstance(pending, Solutions) else []:
         graph = row[0]
@@ -292,6 +304,27 @@ def sweep_pending(store: QuadStore) -> int:
         if done.commit(store):
             transaction.end_work(store, [_mark(graph)])
     return removed
+
+
+def _row_of(session_id: str) -> Pattern:
+    quad = is_stored(session_id)
+    return quad.subject, quad.predicate, quad.object, quad.graph_name  # type: ignore[return-value] # an IRI
+
+
+def _destroy_keys(store: QuadStore) -> None:
+    """Destroy the keys of deleted sessions; without keys at hand, whoever opens the store with them does."""
+    keys = encryption.encryption_of(store)
+    if keys is None:
+        return
+    for mark in store.quads((None, vocab.PENDING_KEY, None, vocab.CATALOG)):
+        session_id = iris.session_id(subject_of(mark))
+        if store.quads(_row_of(session_id)):
+            continue  # a mark that somebody put there: no session that is there loses its key
+        keys.destroy(session_id)
+        done = Transaction()
+        done.remove([mark])
+        if done.commit(store):
+            transaction.end_work(store, [mark])
 
 
 _TEXTS: Final = (vocab.VALUE, vocab.ARGUMENTS, vocab.META)

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.history import log_leaves, transaction
+from trails.history import encryption, log_leaves, transaction
 from trails.history.reader import Reader
 from trails.history.records.payloads import payloads_of
 from trails.history.transaction import Refusal, Transaction
@@ -193,6 +193,7 @@ def detach_session(store: QuadStore, reader: Reader, session_id: str, deed: Deed
     record = chain[0]
     if record.parent_session_id is None:
         return
+    encryption.refuse_encrypted(chain[1:], *encryption.NO_COPIES)
     turns = reader.of_quads.turns(chain)
     _refuse_strangers(store, record)
     sealed = reader.sealed([turn for turn in turns if turn.index < record.starts_at])
@@ -308,6 +309,7 @@ def flatten_session(
     """
     sweep_copies(store)
     source = chain[0]
+    encryption.refuse_encrypted(chain, *encryption.NO_COPIES)
     sealed = reader.sealed(reader.of_quads.turns(chain))
     node = NamedNode(iris.session(new_id))
     record = SessionRecord(

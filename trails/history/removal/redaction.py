@@ -561,7 +561,14 @@ def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> tuple
         return set(), set()
     found = {row[0].value for row in reader.select_each("quotes", "text", needles)}
     entries = {part for part in found if iris.entry_number(part) is not None}
-    return {_ref(NamedNode(iris.turn_of(part))) for part in found - entries} - done, entries
+    quotes = {_ref(NamedNode(iris.turn_of(part))) for part in found - entries}
+    quotes |= {(turn.session_id, turn.index) for turn in reader.encrypted_turns() if _holds(turn, needles)}
+    return quotes - done, entries
+
+
+def _holds(turn: Turn, needles: Sequence[str]) -> bool:
+    texts = [turn.text, *(call.arguments or "" for call in turn.tool_calls)]
+    return any(needle in text for needle in needles for text in texts)
 
 
 def _picks(store: QuadStore, digest: str) -> set[TurnRef]:

@@ -67,6 +67,7 @@ class View(Handle, public=True):
         self._session_id = session_id
         records = repository.reader.records(visible_sessions(repository, session_id))
         self._sessions = tuple(records)
+        self._has_encrypted = any(record.encryption is not None for record in records.values())
         self._engine = ox.Store()
         self._engine.extend(
             quad for record in records.values() for quad in session_quads.session_quads(repository.store, record)
@@ -115,12 +116,16 @@ class View(Handle, public=True):
         limits = QueryLimits(timeout, max_rows).over(self._limits)
         if query_files.exists(validation.text(text, "the query")):
             bound = query_files.find(text).bind(**parameters)
+            if self._has_encrypted:
+                query_guard.check_encrypted(bound, is_ours=True)
             return user_queries.of_source(self._sources[False], bound, limits, self._dataset(union=False), is_free=True)
         if text.replace("_", "").replace("-", "").isalnum():
             query_files.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
         query_guard.check_text(text)
+        if self._has_encrypted:
+            query_guard.check_encrypted(text)
         return user_queries.of_source(
             self._sources[are_named_in(text)], text, limits, self._dataset(union=union), is_free=True
         )

@@ -1,0 +1,497 @@
+"""Sessions that are encrypted, each with a key of its own: what is read, what is refused, and what no file holds."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.commands import Run, ok
+from trails.errors import HasChildren, InvalidInput, KeyMissing
+from trails.integrity.key_ring import Cipher, KeyRing
+from trails.rdf import vocab
+from trails.rdf.codec import term_text
+from trails.session.store_restore import restore_store
+from trails.store.contract import Change
+
+pytest.importorskip("cryptography")
+
+WORDS = "Zermatt by sleeper train"
+"""What stands in every place that is encrypted, and nowhere else."""
+
+
+class HeldKeys:
+    """Keys in memory, as a client of a key management service would give them."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+
+    def get(self, session_id: str) -> bytes | None:
+        return self.held.get(session_id)
+
+    def create(self, session_id: str) -> bytes:
+        return self.held.setdefault(session_id, os.urandom(32))
+
+    def destroy(self, session_id: str) -> None:
+        self.held.pop(session_id, None)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "keys"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def memory() -> Iterator[trails.Repository]:
+    with trails.open(":memory:", keys=HeldKeys()) as store:
+        yield store
+
+
+def fill(store: trails.Repository) -> None:
+    """Store the session "plan" of two turns, and a fork of it after the first, with words in every place for them."""
+    plan = store.create(id="plan", principal="alice", label="trip", system=f"Answer about {WORDS}.")
+    plan.append("user", f"Plan {WORDS}", meta={"title": WORDS})
+    plan.append(
+        "assistant",
+        [{"type": "text", "text": WORDS}],
+        model="m-1",
+        usage={"input_tokens": 30, "output_tokens": 6},
+        tool_calls=[{"id": "c1", "name": "weather", "arguments": {"place": WORDS}}],
+        payloads=[trails.Payload(data=f"a picture of {WORDS}".encode(), name=f"{WORDS}.png", media_type="image/png")],
+    )
+    plan.persist()
+    other = plan.fork(at=1, id="other")
+    other.append("assistant", f"No {WORDS}")
+    other.persist()
+
+
+def texts_of(folder: Path) -> bytes:
+    """Return every byte of every file in a folder, unpacked, and every name."""
+    every = b""
+    for path in sorted(folder.rglob("*")):
+        every += path.name.encode() + b"\n"
+        if path.is_file():
+            data = path.read_bytes()
+            every += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    return every
+
+
+def holds_words(data: bytes) -> list[str]:
+    """Return which of the words stand in some bytes, in the encodings that files of a store use."""
+    return [
+        word for word in (WORDS, "Zermatt", "sleeper") for each in ("utf-8", "utf-16-le") if word.encode(each) in data
+    ]
+
+
+def test_no_byte_of_the_store_its_backups_and_dumps_holds_the_words(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+        list(store.load("plan").turns)
+        store.search(tool="weather")
+        store.maintenance.backup(tmp_path / "backup")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.vacuum()
+        store.store.query("SELECT * { GRAPH ?g { ?s ?p ?o } }")
+    with trails.open(place, read_only=True) as view:
+        assert len(view.summaries()) == 2
+    for each in ("agent.trails", "backup"):
+        assert holds_words(texts_of(tmp_path / each)) == []
+    assert holds_words(gzip.decompress((tmp_path / "dump.nq.gz").read_bytes())) == []
+    assert b"urn:trails:session:plan" in gzip.decompress((tmp_path / "dump.nq.gz").read_bytes())
+
+
+def test_the_search_for_words_finds_them_in_a_plain_store(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "plain.trails", create=True) as store:
+        fill(store)
+    assert set(holds_words(texts_of(tmp_path / "plain.trails"))) == {WORDS, "Zermatt", "sleeper"}
+
+
+@pytest.mark.parametrize("kind", ["memory", "folder"])
+def test_what_is_encrypted_is_read_as_it_was_given(kind: str, tmp_path: Path, keys: Path) -> None:
+    place = ":memory:" if kind == "memory" else tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+        plan = store.load("plan")
+        first, second = plan.turns
+        assert (first.content, first.meta) == (f"Plan {WORDS}", {"title": WORDS})
+        assert second.content == [{"type": "text", "text": WORDS}]
+        assert second.tool_calls[0].input == {"place": WORDS}
+        (payload,) = second.payloads
+        assert (payload.name, payload.size) == (f"{WORDS}.png", 37)
+        assert plan.payload(payload) == b"a picture of Zermatt by sleeper train"
+        assert store.payload(payload) == b"a picture of Zermatt by sleeper train"
+        assert plan.system == f"Answer about {WORDS}."
+        assert [each["content"] for each in store.replay("other")] == [f"Plan {WORDS}", f"No {WORDS}"]
+        assert store.load("other").system == f"Answer about {WORDS}."
+        assert store.diff("plan", "other").common == 1
+        assert [message["role"] for message in store.context("plan").openai()][:2] == ["system", "user"]
+        assert store.verify().ok
+
+
+def test_a_pending_turn_and_the_stored_one_are_the_same(memory: trails.Repository) -> None:
+    plan = memory.create(id="plan")
+    pending = plan.append("user", WORDS, meta={"a": 1}, payloads=[trails.Payload(data=b"four", name="x")])
+    assert plan.payload(pending.payloads[0]) == b"four"
+    plan.persist()
+    assert memory.load("plan").turns[0] == pending
+    assert memory.load("plan").head == plan.head
+
+
+def test_equal_texts_are_encrypted_differently_and_a_retry_the_same_way(memory: trails.Repository) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", WORDS)
+    plan.append("user", WORDS)
+    head = plan.head
+    plan.persist()
+    assert plan.head == head == memory.load("plan").head
+    stored = {row["text"] for row in memory.select("SELECT ?text { ?turn prov:value ?text }").to_dicts()}
+    assert len(stored) == 2
+    assert all(text.startswith("trails-encrypted:1:") for text in stored)
+
+
+def test_verify_needs_no_key_and_still_finds_an_altered_text(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+    shutil.rmtree(keys)
+    with trails.open(place) as store:
+        assert store.verify().ok
+        quad = store.store.quads((None, vocab.VALUE, None, NamedNode("urn:trails:session:other")))[0]
+        other = Quad(quad.subject, quad.predicate, Literal(term_text(quad.object)[:-8] + "AAAAAAA="), quad.graph_name)
+        store.store.commit(Change(add=[other], remove=[quad]))
+        assert not store.verify().ok
+
+
+def test_without_keys_sessions_are_listed_and_say_that_they_are_encrypted(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+    with trails.open(place) as store:
+        assert {record.id: record.encryption for record in store.list()} == {
+            "plan": "AES-256-GCM",
+            "other": "AES-256-GCM",
+        }
+        assert {each.first_prompt for each in store.summaries()} == {"(encrypted)"}
+        assert [hit.snippet for hit in store.search(tool="weather")] == ["weather (encrypted)"]
+        for read in (lambda: store.load("plan"), lambda: store.replay("other"), lambda: store.context("plan")):
+            with pytest.raises(KeyMissing, match="'plan' is encrypted, and the store was opened without keys"):
+                read()
+        with pytest.raises(KeyMissing, match="opened without keys"):
+            store.delete("other")
+        assert "other" in store
+
+
+def test_a_store_without_its_keys_takes_no_plain_session(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+    with trails.open(place) as store:
+        new = store.create(id="new")
+        new.append("user", WORDS)
+        with pytest.raises(InvalidInput, match="'new' would be stored in plain"):
+            new.persist()
+        new.discard_pending()
+    assert holds_words(texts_of(place)) == []
+
+
+def test_a_plain_session_from_before_stays_plain_and_goes_on(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True) as store:
+        old = store.create(id="old")
+        old.append("user", "Hello")
+        old.persist()
+    with trails.open(place, keys=keys) as store:
+        old = store.load("old")
+        old.append("user", "Again", payloads=[trails.Payload(data=b"plain bytes")])
+        old.persist()
+        fork = old.fork(id="fork")
+        fork.append("user", WORDS)
+        fork.persist()
+        assert (store.record("old").encryption, store.record("fork").encryption) == (None, "AES-256-GCM")
+        assert [turn.content for turn in store.load("fork").turns] == ["Hello", "Again", WORDS]
+        assert store.verify().ok
+    assert holds_words(texts_of(place)) == []
+
+
+# --- deleting
+
+
+def test_a_deleted_session_is_unreadable_in_an_older_backup_that_verifies(tmp_path: Path, keys: Path) -> None:
+    with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+        fill(store)
+        diary = store.create(id="diary")
+        diary.append("user", f"Dear {WORDS}")
+        diary.persist()
+        store.maintenance.backup(tmp_path / "backup")
+        assert len(list(keys.iterdir())) == 3
+        store.delete("diary")
+        assert len(list(keys.iterdir())) == 2
+    restore_store(tmp_path / "backup", tmp_path / "restored", with_erased=True)
+    with trails.open(tmp_path / "restored", keys=keys) as store:
+        assert store.verify().ok
+        assert "diary" in store
+        with pytest.raises(KeyMissing, match=r"'diary' is encrypted, and its key is not there.*gone for good"):
+            store.load("diary")
+        assert store.load("plan").turns[0].content == f"Plan {WORDS}"
+        again = store.create(id="again")
+        again.append("user", WORDS)
+        assert again.persist() == 1
+
+
+def test_a_parent_with_a_fork_is_not_deleted_and_keeps_its_key(tmp_path: Path, keys: Path) -> None:
+    ring = KeyRing(keys)
+    with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+        fill(store)
+        with pytest.raises(HasChildren):
+            store.delete("plan")
+        with pytest.raises(InvalidInput, match="'plan' is encrypted, and copies of its turns would need its key"):
+            store.delete("plan", children="detach")
+        with pytest.raises(InvalidInput, match="'plan' is encrypted, and copies"):
+            store.load("other").detach()
+        with pytest.raises(InvalidInput, match="is encrypted, and copies"):
+            store.flatten("other")
+        assert ring.get("plan") is not None
+        assert [turn.content for turn in store.load("other").turns] == [f"Plan {WORDS}", f"No {WORDS}"]
+        assert sorted(store.delete("plan", children="cascade")) == ["other", "plan"]
+        assert list(keys.iterdir()) == []
+        assert store.verify().ok
+
+
+def test_a_fork_goes_and_its_parent_stays_readable(tmp_path: Path, keys: Path) -> None:
+    with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+        fill(store)
+        store.delete("other")
+        assert (KeyRing(keys).get("other"), len(store.load("plan"))) == (None, 2)
+
+
+def test_pruning_destroys_keys(tmp_path: Path, keys: Path) -> None:
+    with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+        fill(store)
+        assert store.prune(keep_count=0).sessions == ("other", "plan")
+    assert list(keys.iterdir()) == []
+
+
+KILLED_BEFORE_COMMIT = """
+import os, signal, sys
+import trails
+from trails.history.transaction import Proposal
+place, keys = sys.argv[1:]
+with trails.open(place, create=True, keys=keys) as store:
+    kept = store.create(id="kept"); kept.append("user", "Kept"); kept.persist()
+    lost = store.create(id="lost"); lost.append("user", "Lost")
+    print(len(os.listdir(keys)), flush=True)
+    Proposal.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    lost.persist()
+"""
+KILLED_BEFORE_KEY_GOES = """
+import os, signal, sys
+import trails
+from trails.integrity.key_ring import KeyRing
+place, keys = sys.argv[1:]
+KeyRing.destroy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+with trails.open(place, keys=keys) as store:
+    store.delete("plan", children="cascade")
+"""
+
+
+def run_killed(program: str, *arguments: Path) -> str:
+    """Run a program that kills itself, and return what it wrote before."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return done.stdout
+
+
+def test_a_kill_between_key_and_commit_loses_nothing_acknowledged(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    assert run_killed(KILLED_BEFORE_COMMIT, place, keys) == "2\n"
+    with trails.open(place, keys=keys) as store:
+        assert [turn.content for turn in store.load("kept").turns] == ["Kept"]
+        assert "lost" not in store
+        again = store.create(id="lost")
+        again.append("user", "Here again")
+        again.persist()
+        assert store.load("lost").turns[0].content == "Here again"
+        assert store.verify().ok
+
+
+def test_a_key_that_a_kill_left_is_destroyed_when_the_store_is_opened_with_keys(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+    run_killed(KILLED_BEFORE_KEY_GOES, place, keys)
+    with trails.open(place) as store:
+        assert store.verify().ok
+    assert len(list(keys.iterdir())) == 2
+    with trails.open(place, keys=keys) as store:
+        assert list(keys.iterdir()) == []
+        assert store.verify().ok
+
+
+# --- keys that are not there, or are others
+
+
+def test_a_wrong_key_gives_no_text(tmp_path: Path, keys: Path) -> None:
+    place, held = tmp_path / "agent.trails", HeldKeys()
+    with trails.open(place, create=True, keys=held) as store:
+        fill(store)
+    held.held["other"], held.held["plan"] = held.held["plan"], held.held["other"]
+    with trails.open(place, keys=held) as store:
+        for read in (
+            lambda: store.load("plan").turns[0],
+            lambda: store.replay("other"),
+            lambda: store.load("plan").system,
+        ):
+            with pytest.raises(KeyMissing, match="does not open what stands at"):
+                read()
+        assert store.verify().ok
+
+
+def test_a_lost_key_is_named_with_its_session_and_others_are_read(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True, keys=keys) as store:
+        fill(store)
+    KeyRing(keys).destroy("other")
+    with trails.open(place, keys=keys) as store:
+        with pytest.raises(KeyMissing, match="restore the key's file") as raised:
+            store.load("other")
+        assert raised.value.session_id == "other"
+        assert len(store.load("plan")) == 2
+        assert store.verify().ok
+
+
+def test_a_text_is_bound_to_its_session_and_place() -> None:
+    key = bytes(range(32))
+    hidden = Cipher("plan", key).encrypt(WORDS, "turn/3/content", "00")
+    assert Cipher("plan", key).decrypt(hidden, "turn/3/content") == WORDS
+    for session_id, place in (("plan", "turn/4/content"), ("plan", "turn/3/meta"), ("plans", "turn/3/content")):
+        with pytest.raises(KeyMissing):
+            Cipher(session_id, key).decrypt(hidden, place)
+    data = Cipher("plan", key).encrypt_bytes(b"picture")
+    with pytest.raises(KeyMissing):
+        Cipher("other", key).decrypt_bytes(data)
+    with pytest.raises(KeyMissing):
+        Cipher("plan", key).decrypt_bytes(data[:-1])
+
+
+def test_a_key_ring_is_private_and_outside_the_store(tmp_path: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with pytest.raises(InvalidInput, match="is within the store"):
+        trails.open(place, create=True, keys=place / "keys")
+    with pytest.raises(InvalidInput, match="there is no folder of keys"):
+        KeyRing(tmp_path / "none")
+    (tmp_path / "open").mkdir(mode=0o755)
+    with pytest.raises(InvalidInput, match="chmod 700"):
+        KeyRing(tmp_path / "open")
+    ring = KeyRing(tmp_path / "new", create=True)
+    ring.create("a/b ../c")
+    (file,) = ring.folder.iterdir()
+    assert (ring.folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+# --- what cannot work on what is encrypted
+
+
+def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> None:
+    fill(memory)
+    with pytest.raises(InvalidInput, match="would be stored in plain"):
+        memory.create(id="new", meta={"title": WORDS}).persist()
+    with pytest.raises(InvalidInput, match="would be stored in plain"):
+        memory.notes.add("plan", 0, WORDS)
+    with pytest.raises(InvalidInput, match="stands in a file in plain"), memory.load("plan").streaming("assistant"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("look", "why"),
+    [
+        (lambda store: store.search("Zermatt"), "is found in plain turns alone"),
+        (lambda store: store.redact_matching("Zermatt"), "is found in plain turns alone"),
+        (lambda store: store.erase("plan", 0), "near copies are found in plain turns alone"),
+        (lambda store: store.query("search-text", text="Zermatt"), "looks into texts"),
+        (
+            lambda store: store.query('SELECT * { ?t prov:value ?v FILTER(CONTAINS(STR(?v), "Zermatt")) }'),
+            "looks into texts",
+        ),
+        (lambda store: store.query(f'SELECT * {{ ?t prov:value "Plan {WORDS}" }}'), "looks into texts"),
+        (lambda store: store.query('SELECT * { ?s ?p ?o FILTER REGEX(STR(?o), "Zermatt") }'), "looks into texts"),
+        (lambda store: store.load("other").cherry_pick("plan", 0), "not quoted"),
+        (lambda store: store.load("plan").take("other"), "not quoted"),
+    ],
+)
+def test_what_looks_into_texts_is_refused_in_words(
+    look: Callable[[trails.Repository], object], why: str, memory: trails.Repository
+) -> None:
+    fill(memory)
+    with pytest.raises(InvalidInput, match=why):
+        look(memory)
+
+
+def test_queries_over_what_stays_plain_answer(memory: trails.Repository) -> None:
+    fill(memory)
+    assert memory.select("token-usage-by-model").to_dicts()[0]["output"] == 6
+    assert len(memory.select('SELECT ?turn { ?turn trails:role "user" }')) == 1
+
+
+def test_a_redacted_turn_names_its_quotes_in_encrypted_sessions(memory: trails.Repository) -> None:
+    fill(memory)
+    later = memory.create(id="later")
+    later.append("user", f"You said: Plan {WORDS}")
+    later.persist()
+    done = memory.redact("plan", 0)
+    assert done.quotes == (("later", 0),)
+    assert memory.load("plan").turns[0].redacted
+    assert memory.load("plan").turns[1].content == [{"type": "text", "text": WORDS}]
+    assert memory.verify().ok
+
+
+def test_a_store_as_it_was_is_read_with_the_keys(memory: trails.Repository) -> None:
+    fill(memory)
+    then = memory.compare("plan").as_of
+    assert then is not None
+    plan = memory.load("plan")
+    plan.append("user", "Later")
+    plan.persist()
+    with memory.at(then) as past:
+        assert past.load("plan").turns[0].content == f"Plan {WORDS}"
+
+
+def test_a_server_gives_nothing_of_an_encrypted_store(memory: trails.Repository) -> None:
+    app = pytest.importorskip("trails.serve.app")
+    with pytest.raises(InvalidInput, match="opened with keys cannot be served"):
+        app.create_app(memory)
+    with pytest.raises(InvalidInput, match="cannot be opened with keys"):
+        trails.open("https://trails.example.org", keys=HeldKeys())
+
+
+# --- the command line
+
+
+def test_commands_read_with_keys_and_say_so_without(
+    run: Run, tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAILS_STORE", str(tmp_path / "agent.trails"))
+    ok(run("init", "--keys", keys))
+    ok(run("--keys", keys, "create", "--id", "plan"))
+    ok(run("append", "plan", "user", WORDS, "--keys", keys))
+    assert WORDS in ok(run("show", "plan", "--keys", keys))
+    monkeypatch.setenv("TRAILS_KEYS", str(keys))
+    assert WORDS in ok(run("export", "plan", "--format", "html"))
+    monkeypatch.delenv("TRAILS_KEYS")
+    refused = run("show", "plan")
+    assert (refused.exit_code, "give the folder of keys" in refused.stderr) == (1, True)
+    assert "(encrypted)" in ok(run("list"))
+    ok(run("verify"))

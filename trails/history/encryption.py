@@ -1,0 +1,458 @@
+"""Encrypt what sessions say before it becomes quads, and decrypt it where it becomes turns again.
+
+Each session of a store that is opened with keys has a key of its own, which the store never holds. What is encrypted: the
+content of turns, arguments of tool calls, requests for summaries, metadata of turns, payloads and their names, system prompts.
+Digests, the log, the rows, checkpoints, backups and dumps cover what is encrypted, so that `verify` needs no key.
+
+What stays plain is what sessions are found and counted by: ids, labels, keys, names of people, agents, tools and models, roles,
+times, indices, sizes, tokens and costs, and the reasons of deeds. `check_commit` refuses every commit that would write any other
+text of an encrypted session: nothing slips by because a part of the product does not encrypt yet.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.errors import IntegrityError, InvalidInput, KeyMissing
+from trails.history.turn_builder import Draft
+from trails.history.turn_reader import TurnReader, TurnRun
+from trails.integrity import key_ring
+from trails.integrity.key_ring import BYTES_PREFIX, PREFIX, Cipher, Keys
+from trails.model import iris
+from trails.model.lineage import Segment
+from trails.model.values import NO_FACTS, Facts, SessionRecord, SystemPrompt, Turn
+from trails.rdf import query_guard
+from trails.rdf import vocab as v
+from trails.rdf.codec import subject_of, term_text
+from trails.store.contract import Matching, QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.index.reading import EngineReader
+from trails.store.postgres.thin import ThinStore
+
+_META: Final = ('{"trails-encrypted":"', '"}')
+_JSON: Final = ('"', '"')
+_PLAIN: Final = ("", "")
+"""What stands around an encrypted text, so that it is of the kind that its property holds."""
+
+Change = Callable[[str, str, tuple[str, str]], str]
+"""Returns another text for a text, its place, and what stands around it when it is encrypted."""
+
+
+NO_COPIES: Final = (
+    "copies of its turns would need its key for as long as they are kept",
+    "fork it, or export it and import that",
+)
+"""Why turns of an encrypted session are not copied, and what to do."""
+
+
+class Encryption:
+    """The keys of an open store, and the ciphers that were made of them."""
+
+    def __init__(self, keys: Keys) -> None:
+        """Take what keeps the keys."""
+        if not isinstance(keys, Keys):
+            raise InvalidInput(
+                f"keys is the path of a folder, a trails.KeyRing or an object with get, create and destroy, not {keys!r:.80}"
+            )
+        self.keys: Final = keys
+        self._ciphers: dict[str, Cipher] = {}
+        self._lock = threading.Lock()
+
+    def cipher(self, session_id: str) -> Cipher:
+        """Return the cipher of a stored session; raise `KeyMissing` where there is no key."""
+        cipher = self._ciphers.get(session_id)
+        if cipher is None:
+            key = self.keys.get(session_id)
+            if key is None:
+                raise no_key(session_id)
+            cipher = self._keep(session_id, key)
+        return cipher
+
+    def cipher_of_new(self, session_id: str) -> Cipher:
+        """Return the cipher of a session that is not stored yet; its key is durable by now."""
+        return self._ciphers.get(session_id) or self._keep(session_id, self.keys.create(session_id))
+
+    def _keep(self, session_id: str, key: bytes) -> Cipher:
+        with self._lock:
+            return self._ciphers.setdefault(session_id, Cipher(session_id, key))
+
+    def destroy(self, session_id: str) -> None:
+        """Destroy the key of a session that was deleted."""
+        self.keys.destroy(session_id)
+        with self._lock:
+            self._ciphers.pop(session_id, None)
+
+
+_OF_STORES: Final[WeakKeyDictionary[QuadStore, Encryption]] = WeakKeyDictionary()
+
+
+def use_keys(store: QuadStore, keys: Keys | None) -> Encryption | None:
+    """Encrypt the new sessions of an open store with keys; None leaves it as it is."""
+    if keys is not None:
+        _OF_STORES[store] = Encryption(keys)
+    return _OF_STORES.get(store)
+
+
+def encryption_of(store: QuadStore) -> Encryption | None:
+    """Return the keys with which a store was opened, or None."""
+    return _OF_STORES.get(store)
+
+
+def no_key(session_id: str) -> KeyMissing:
+    """Return the error for a session whose key is not there."""
+    return KeyMissing(
+        f"session {session_id!r} is encrypted, and its key is not there. If the session was deleted, its key was destroyed and "
+        "its text is gone for good; if not, restore the key's file in the folder of keys from a copy of that",
+        session_id=session_id,
+    )
+
+
+def no_keys(session_id: str) -> KeyMissing:
+    """Return the error for an encrypted session of a store that was opened without keys."""
+    return KeyMissing(
+        f"session {session_id!r} is encrypted, and the store was opened without keys: give the folder of keys "
+        "(trails.open(path, keys=...), --keys DIR, or the environment's TRAILS_KEYS)",
+        session_id=session_id,
+    )
+
+
+def is_encrypted(store: Matching, session_id: str) -> bool:
+    """Tell whether the row of a stored session says that it is encrypted."""
+    return bool(store.quads((NamedNode(iris.session(session_id)), v.ENCRYPTION, None, v.CATALOG)))
+
+
+def encrypted_sessions(store: QuadStore) -> list[str]:
+    """Return the ids of all encrypted sessions, in order; none of a store that is far away, which has none."""
+    if not isinstance(store, EngineReader) or isinstance(store, ThinStore):
+        return []
+    return sorted(iris.session_id(subject_of(quad)) for quad in store.quads((None, v.ENCRYPTION, None, v.CATALOG)))
+
+
+def refuse_encrypted(records: Iterable[SessionRecord], what: str, remedy: str) -> None:
+    """Raise `InvalidInput` where one of some sessions is encrypted and something works on plain text alone."""
+    hidden = next((each.id for each in records if each.encryption is not None), None)
+    if hidden is not None:
+        raise _refused(hidden, what, remedy)
+
+
+def _refused(session_id: str, what: str, remedy: str) -> InvalidInput:
+    return InvalidInput(f"session {session_id!r} is encrypted, and {what}: {remedy}. Nothing was changed")
+
+
+def refuse_any_encrypted(store: QuadStore, what: str, remedy: str) -> None:
+    """Raise `InvalidInput` where a store has an encrypted session and something works on plain texts alone."""
+    hidden = encrypted_sessions(store)
+    if hidden:
+        raise _refused(hidden[0], what, remedy)
+
+
+def check_query(store: QuadStore, text: str, *, is_ours: bool = False) -> None:
+    """Raise `InvalidInput` for a query that looks into texts, where a store has encrypted ones."""
+    if encrypted_sessions(store):
+        query_guard.check_encrypted(text, is_ours=is_ours)
+
+
+# --- turns
+
+
+def _changed_facts(facts: Facts, index: int, change: Change) -> Facts:
+    """Return a turn's facts with other texts in the place of those that are encrypted."""
+    if facts is NO_FACTS:
+        return facts
+    update: dict[str, Any] = {}
+    if facts.meta_json is not None:
+        update["meta_json"] = change(facts.meta_json, f"turn/{index}/meta", _META)
+    if facts.tool_calls:
+        update["tool_calls"] = tuple(
+            call
+            if call.arguments is None
+            else call.model_copy(update={"arguments": change(call.arguments, f"turn/{index}/call/{number}", _JSON)})
+            for number, call in enumerate(facts.tool_calls)
+        )
+    if facts.compaction is not None and facts.compaction.request is not None:
+        request = change(facts.compaction.request, f"turn/{index}/request", _PLAIN)
+        update["compaction"] = facts.compaction.model_copy(update={"request": request})
+    if any(each.name is not None for each in facts.payloads):
+        update["payloads"] = tuple(
+            each
+            if each.name is None
+            else each.model_copy(update={"name": change(each.name, f"turn/{index}/payload/{number}", _PLAIN)})
+            for number, each in enumerate(facts.payloads)
+        )
+    return facts.model_copy(update=update) if update else facts
+
+
+def encrypted_draft(cipher: Cipher, draft: Draft, index: int) -> Draft:
+    """Return a draft as it is stored at an index of a session: the same one each time."""
+
+    def change(text: str, place: str, around: tuple[str, str]) -> str:
+        return around[0] + cipher.encrypt(text, place, draft.salt) + around[1]
+
+    carried = tuple(each.model_copy(update={"data": cipher.encrypt_bytes(each.data)}) for each in draft.payloads)
+    facts = _changed_facts(draft.facts, index, change)
+    if carried:
+        references = zip(facts.payloads, carried, strict=True)
+        named = tuple(
+            reference.model_copy(update={"digest": new.digest, "size": len(new.data)}) for reference, new in references
+        )
+        facts = facts.model_copy(update={"payloads": named})
+    text = change(draft.text, _content_place(index), _JSON if draft.structured else _PLAIN)
+    return draft._replace(text=text, facts=facts, payloads=carried)
+
+
+def _content_place(index: int) -> str:
+    return f"turn/{index}/content"
+
+
+def shown_turn(plain: Turn, stored: Turn) -> Turn:
+    """Return a new turn with its text as it was given, and the digest and the payloads under which it is stored."""
+    facts = plain.facts
+    if facts.payloads:
+        pairs = zip(facts.payloads, stored.facts.payloads, strict=True)
+        named = tuple(each.model_copy(update={"digest": kept.digest}) for each, kept in pairs)
+        facts = facts.model_copy(update={"payloads": named})
+    return plain.model_copy(update={"facts": facts, "digest": stored.digest})
+
+
+def decrypted_turn(cipher: Cipher, turn: Turn) -> Turn:
+    """Return a stored turn with its texts in plain."""
+
+    def change(text: str, place: str, around: tuple[str, str]) -> str:
+        return cipher.decrypt(_between(turn, text, around), place)
+
+    facts = _changed_facts(turn.facts, turn.index, change)
+    if facts.payloads:
+        more = key_ring.overhead(turn.session_id)
+        sized = tuple(each.model_copy(update={"size": each.size - more}) for each in facts.payloads)
+        facts = facts.model_copy(update={"payloads": sized})
+    text = turn.text
+    if not turn.redacted:
+        text = change(text, _content_place(turn.index), _JSON if turn.structured else _PLAIN)
+    return turn.model_copy(update={"text": text, "facts": facts})
+
+
+def _between(turn: Turn, text: str, around: tuple[str, str]) -> str:
+    before, after = around
+    if not (text.startswith(before + PREFIX) and text.endswith(after)):
+        raise IntegrityError(
+            f"turn {turn.index} of session {turn.session_id!r} holds plain text, and the session is encrypted: the store was "
+            "altered; `trails verify` names what; restore the session from a backup"
+        )
+    return text[len(before) : len(text) - len(after)]
+
+
+class DecryptedRun:
+    """Turns of one session that follow on one another, decrypted when they are touched."""
+
+    __slots__ = ("_cipher", "_run", "start")
+
+    def __init__(self, run: TurnRun, cipher: Cipher) -> None:
+        self.start = run.start
+        self._run = run
+        self._cipher = cipher
+
+    def __len__(self) -> int:
+        return len(self._run)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there is one turn at each index from the first on."""
+        return self._run.is_dense
+
+    def below(self, count: int) -> DecryptedRun:
+        """Return the first turns."""
+        return DecryptedRun(self._run.below(count), self._cipher)
+
+    def digest(self, at: int) -> str:
+        """Return the digest of the turn at a place in the run."""
+        return self._run.digest(at)
+
+    def turns(self, first: int, last: int) -> list[Turn]:
+        """Return the turns from one place in the run to another, exclusive."""
+        return [decrypted_turn(self._cipher, turn) for turn in self._run.turns(first, last)]
+
+    def said(self) -> Iterator[tuple[int, str, str, str, bool]]:
+        """Yield index, role, branch, text and whether that is JSON, of each turn."""
+        for turn in self.turns(0, len(self)):
+            yield turn.index, turn.role, turn.branch, turn.text, turn.structured
+
+
+class DecryptingTurns:
+    """Reads the turns that sessions own, those of encrypted sessions in plain."""
+
+    def __init__(self, stored: TurnReader, store: QuadStore) -> None:
+        """`stored` reads turns as they are stored."""
+        self._stored = stored
+        self._store = store
+
+    def run(self, run: Segment) -> TurnRun:
+        """Return the turns that a session owns in a run of indices; raise `KeyMissing` without its key."""
+        stored = self._stored.run(run)
+        return stored if run.record.encryption is None else DecryptedRun(stored, self._cipher(run.record.id))
+
+    def at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session owns at some indices, in order of index; raise `KeyMissing` without its key."""
+        turns = self._stored.at(session_id, indices)
+        if not any(looks_encrypted(turn) for turn in turns) or not is_encrypted(self._store, session_id):
+            return turns
+        cipher = self._cipher(session_id)
+        return [decrypted_turn(cipher, turn) for turn in turns]
+
+    def end(self, session_id: str, start: int) -> int:
+        """Return the index after the last turn that a session owns from `start` on; `start` if there is none."""
+        return self._stored.end(session_id, start)
+
+    def digests(self, session_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """Return index and digest of the turns that a session owns in a run of indices."""
+        return self._stored.digests(session_id, start, end)
+
+    def recorded(self, session_id: str) -> int:
+        """Return how many turns the log says that a session's transcript has."""
+        return self._stored.recorded(session_id)
+
+    def _cipher(self, session_id: str) -> Cipher:
+        return cipher_of(self._store, session_id)
+
+
+def cipher_of(store: QuadStore, session_id: str) -> Cipher:
+    """Return the cipher of an encrypted session that is stored; raise `KeyMissing` without its key."""
+    encryption = encryption_of(store)
+    if encryption is None:
+        raise no_keys(session_id)
+    return encryption.cipher(session_id)
+
+
+def is_readable(store: QuadStore, session_id: str) -> bool:
+    """Tell whether the key of an encrypted session is there; raise `KeyMissing` for a store that was opened without keys."""
+    encryption = encryption_of(store)
+    if encryption is None:
+        raise no_keys(session_id)
+    return encryption.keys.get(session_id) is not None
+
+
+def looks_encrypted(turn: Turn) -> bool:
+    """Tell whether the content of a turn, or of what is redacted some of the rest, may be encrypted."""
+    return turn.redacted or turn.text.removeprefix('"').startswith(PREFIX)
+
+
+# --- system prompts and payloads
+
+
+def encrypted_prompt(cipher: Cipher, prompt: SystemPrompt) -> SystemPrompt:
+    """Return a version of a system prompt as it is stored: the same each time."""
+    return prompt.model_copy(update={"text": cipher.encrypt(prompt.text, _prompt_place(prompt.version), prompt.salt)})
+
+
+def decrypted_prompt(store: QuadStore, prompt: SystemPrompt) -> SystemPrompt:
+    """Return a stored version of a system prompt in plain; raise `KeyMissing` without the key of its session."""
+    if prompt.redacted or not prompt.text.startswith(PREFIX) or not is_encrypted(store, prompt.session_id):
+        return prompt
+    text = cipher_of(store, prompt.session_id).decrypt(prompt.text, _prompt_place(prompt.version))
+    return prompt.model_copy(update={"text": text})
+
+
+def _prompt_place(version: int) -> str:
+    return f"prompt/{version}"
+
+
+def decrypted_bytes(store: QuadStore, data: bytes) -> bytes:
+    """Return the bytes of a stored payload in plain; raise `KeyMissing` without the key of the session that it names."""
+    owner = key_ring.bytes_owner(data)
+    if owner is None or not is_encrypted(store, owner):
+        return data
+    return cipher_of(store, owner).decrypt_bytes(data)
+
+
+# --- the guard
+
+
+_KINDS: Final = frozenset({v.STRING, v.JSON})
+_BYTES: Final = base64.b64encode(BYTES_PREFIX).decode()
+_OPEN: Final = frozenset(
+    {
+        # a turn
+        v.ROLE, v.BRANCH, v.DIGEST, v.SALT, v.SOURCE_ID, v.QUOTED_DIGEST, v.RESULT_DIGEST, v.TRIGGER, v.MAX_SUMMARY_RULE,
+        v.MODEL, v.USAGE, v.STOP_REASON, v.PROVIDER, v.CALL_ID, v.TOOL_NAME, v.TOOL_OUTCOME, v.FACTS_DIGEST, v.CONTENT_DIGEST,
+        v.MEDIA_TYPE, v.PAYLOAD_DIGEST, v.CALL_DIGEST, v.TOOL_SERVER, v.TOOL_VERSION,
+        # a session's row, and what is left of it
+        v.STATE, v.FORK_HEAD, v.KIND, v.LABEL, v.KEY, v.SOURCE_SESSION, v.CHANNEL, v.SLOT, v.TIER, v.REQUEST_KEY, v.ENCRYPTION,
+        v.LEAF_SALT, v.ROW_SALT, v.FORK_DIGEST, v.DELETED_HEAD, v.DELETED_AT_ROOT, v.REASON, v.RULE, v.ACTION, v.ALTERED_FIELD,
+        v.OLD_VALUE, v.NEW_VALUE,
+        # who read, imported, exported, signed and backed up what; holds and rules of retention
+        v.THROUGH, v.READ_THROUGH, v.READ_FOR, v.QUERY_NAME, v.QUERY_DIGEST, v.IMPORTER, v.IMPORTER_VERSION, v.ORIGIN,
+        v.FILE_NAME, v.SHA256, v.SIGNED_HEAD, v.SIGNER_KEY, v.SIGNATURE, v.BACKUP_PLACE, v.HELD_BY, v.EXPORT_FORMAT,
+        v.EXPORTED_HEAD, v.AT_LOG_HEAD, v.DISCLOSED_TO, v.PURPOSE, v.LEGAL_BASIS, v.HELD_SESSION, v.OF_LABEL, v.OF_QUERY,
+        v.OF_KIND, v.OF_META, v.INCIDENT_KIND, v.REDACTED_PLACE, v.REDACTED_PART,
+        # tags and refs, scores without words
+        v.TAG_NAME, v.NAMED_DIGEST, v.REF_ID, v.MOVES_DIGEST, v.SCORE_NAME, v.SCORER_VERSION,
+    }
+)  # fmt: skip
+"""Properties whose texts stay plain. Every other one is encrypted, or its commit refused."""
+
+
+def check_commit(store: QuadStore, add: Sequence[Quad], more: Sequence[Quad]) -> None:
+    """Raise `InvalidInput` for a commit that would write plain text into a store whose sessions are encrypted."""
+    if encryption_of(store) is None and not (
+        isinstance(store, EmbeddedStore) and store.quads((None, v.ENCRYPTION, None, v.CATALOG))
+    ):
+        return
+    new = {quad.subject for quad in add if quad.predicate == v.TYPE and quad.object == v.SESSION}
+    hidden = {quad.subject for quad in add if quad.predicate == v.ENCRYPTION}
+    if plain := new - hidden:
+        raise InvalidInput(
+            f"session {iris.session_id(term_text(plain.pop()))!r} would be stored in plain, and the sessions of this store are "
+            "encrypted: open the store with its keys (keys=..., --keys DIR or TRAILS_KEYS), and make sessions with create, "
+            "session or fork. Nothing was written"
+        )
+    seen: dict[str, bool] = {}
+    payloads = _encrypted_payloads(more) | _plain_payloads(store, add, hidden, seen)
+    for quad in chain(add, more):
+        text = quad.object
+        if isinstance(text, Literal) and text.datatype in _KINDS and quad.predicate not in _OPEN and text.value:
+            if quad.predicate == v.BYTES_PART:
+                is_allowed = quad.graph_name in payloads
+            else:
+                is_allowed = _is_envelope(text.value) or _is_of_plain(store, quad, hidden, seen)
+            if not is_allowed:
+                raise InvalidInput(
+                    f"{quad.predicate.value.rpartition('#')[2]} of {term_text(quad.subject)} would be stored in plain, and the "
+                    "sessions of this store are encrypted; this kind of record is not encrypted yet. Nothing was written"
+                )
+
+
+def _is_envelope(text: str) -> bool:
+    return any(text.startswith(before + PREFIX) for before, _ in (_PLAIN, _JSON, _META))
+
+
+def _is_of_plain(store: QuadStore, quad: Quad, hidden: set[Any], seen: dict[str, bool]) -> bool:
+    """Tell whether a quad stands in the graph of a session that is not encrypted."""
+    graph = term_text(quad.graph_name) if isinstance(quad.graph_name, NamedNode) else ""
+    if not iris.is_session(graph):
+        return False
+    if graph not in seen:
+        is_new = NamedNode(graph) in hidden
+        seen[graph] = not is_new and not is_encrypted(store, iris.session_id(graph))
+    return seen[graph]
+
+
+def _plain_payloads(store: QuadStore, add: Sequence[Quad], hidden: set[Any], seen: dict[str, bool]) -> set[Any]:
+    """Return the payloads to which turns of plain sessions refer."""
+    return {quad.object for quad in add if quad.predicate == v.PAYLOAD_OF and _is_of_plain(store, quad, hidden, seen)}
+
+
+def _encrypted_payloads(quads: Sequence[Quad]) -> set[Any]:
+    """Return the graphs of payloads whose first part begins as encrypted bytes do."""
+    return {
+        quad.graph_name
+        for quad in quads
+        if quad.predicate == v.BYTES_PART
+        and subject_of(quad).endswith("/0")
+        and term_text(quad.object).startswith(_BYTES)
+    }
