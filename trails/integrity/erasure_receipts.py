@@ -1,7 +1,8 @@
 """Say for others what was erased from a store and what could not be reached, without any of its content.
 
 A receipt is JSON text: turns by session, index and digest, why each went, and backups, exports and places in the store that may
-still hold the text. Signed, it is a signed note (see `signed_notes`) by the log's key, and can be checked without the store.
+still hold the text. Signed, it is a note or an in-toto statement by the log's key, and can be checked without the store: see
+`trails.integrity.verifier.receipts`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity.signed_notes import open_note, sign
-from trails.integrity.verifier.notes import split_note
+from trails.integrity.signed_notes import is_signed, sign
+from trails.integrity.signed_statements import sign_envelope
+from trails.integrity.verifier.notes import known_keys, split_note
+from trails.integrity.verifier.receipts import RECEIPT_FORMAT, receipt_line, receipt_statement, signed_receipt
 from trails.model.validation import decodes
 from trails.model.values import Value
 
-FORMAT: Final = "trails-erasure-receipt/1"
 _MOST: Final = 2000
 """Turns in one receipt: with the longest ids, a signed note of them still has less than its greatest size."""
 NOT_SEEN: Final = (
@@ -74,7 +76,7 @@ class ErasureReceipt(Value):
 
     def text(self) -> str:
         """Return the receipt as one line of JSON, as it is signed."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, sort_keys=True) + "\n"
+        return receipt_line(self.to_dict())
 
 
 def check_size(erased: Sequence[ErasedTurn]) -> None:
@@ -90,9 +92,15 @@ def sign_receipt(receipt: ErasureReceipt, signer: str) -> str:
     return sign(receipt.text(), signer)
 
 
-def open_receipt(note: str | bytes, verifiers: Iterable[str]) -> ErasureReceipt:
-    """Return the receipt that one of the given public keys signed; raise `IntegrityError` for any other note."""
-    return read_receipt(open_note(note, verifiers).text)
+def receipt_envelope(receipt: ErasureReceipt, signer: str) -> bytes:
+    """Return a receipt as an in-toto statement that a log's secret key signed, in a DSSE envelope. Needs `cryptography`."""
+    return sign_envelope(receipt_statement(receipt.to_dict()), signer)
+
+
+def open_receipt(data: str | bytes, verifiers: Iterable[str]) -> ErasureReceipt:
+    """Return the receipt that one of the given public keys signed, as a note or in an envelope; else raise `IntegrityError`."""
+    whole = data.encode() if isinstance(data, str) else data
+    return read_receipt(signed_receipt(whole, known_keys(verifiers), is_signed))
 
 
 @decodes
@@ -103,6 +111,8 @@ def read_receipt(text: str) -> ErasureReceipt:
         fields = json.loads(plain)
     except ValueError as error:
         raise IntegrityError("this is no receipt of an erasure: it is no JSON") from error
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise IntegrityError(f"this is no receipt of an erasure that this version reads: its format is not {FORMAT}")
+    if not isinstance(fields, dict) or fields.get("format") != RECEIPT_FORMAT:
+        raise IntegrityError(
+            f"this is no receipt of an erasure that this version reads: its format is not {RECEIPT_FORMAT}"
+        )
     return ErasureReceipt.model_validate(fields)

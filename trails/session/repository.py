@@ -1151,7 +1151,7 @@ class Repository(Handle, public=True):
         changed, and the report names exactly the turns that would go.
 
         The report's receipt names turns by session, index and digest, and the backups and exports on record that hold them, and
-        no content. With `signer`, the log's secret key, it is a signed note (extra `integrity`), which
+        no content. With `signer`, the log's secret key, it is a signed note (extra `checkpoint`), which
         `trails.integrity.erasure_receipts.open_receipt` and `trails proof receipt` check without the store.
 
         Raises `OnHold` where a legal hold covers one of the turns: none goes then. Raises `SessionNotFound`, or `InvalidInput`

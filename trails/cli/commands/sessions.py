@@ -16,6 +16,7 @@ from trails.display.terminal_text import clean, count, one_line
 
 if TYPE_CHECKING:
     from trails.history.removal.redaction import Redaction
+    from trails.integrity.erasure_receipts import ErasureReceipt
     from trails.secrets import Found
 
 _UNTIL_VACUUM: Final = f"the text is in the store's files until `trails store vacuum`; {cli.IN_OLDER_COPIES}"
@@ -342,10 +343,14 @@ def erase(
 
     SESSION is an id, an IRI or a label, INDEX a turn of its transcript. Copies go, summaries that stand for the turn, quotes
     of it, and near copies: each turn is printed, and why. The receipt names these and the backups and exports on record that
-    may still hold the text, and no content. `trails proof receipt` checks it.
+    may still hold the text, and no content. `trails proof receipt` checks it. With --key it is a signed note, or where FILE
+    ends in .dsse an in-toto statement in a DSSE envelope.
 
     It asks first on a terminal; elsewhere it needs --yes or --dry-run.
     """
+    in_envelope = output is not None and output.suffix == ".dsse"
+    if in_envelope and key is None:
+        cli.refuse("an envelope is signed; give --key KEY, or a name that does not end in .dsse")
     with cli.open_store(reading=dry_run) as store:
         session_id = store.resolve(session, exact=True)
         if not dry_run and not yes:
@@ -354,12 +359,19 @@ def erase(
         signer = None if key is None else cli.read_text(key).strip()
         report = store.erase(session_id, index, near=near, dry_run=dry_run, signer=signer, reason=reason)
     if output is not None and report.receipt is not None:
-        files.write_new(output, (report.signed or report.receipt.text()).encode())
+        files.write_new(output, _receipt_file(report.receipt, report.signed, signer if in_envelope else None))
         cli.note(f"wrote the receipt to {output}")
     cli.answer(report, [f"{one_line(each.session_id)} {each.index} {each.why}" for each in report.turns])
     cli.note_each("may still hold the text", [f"{each.kind} {one_line(each.name)}" for each in report.unreached])
     if not dry_run:
         cli.note(_UNTIL_VACUUM)
+
+
+def _receipt_file(receipt: ErasureReceipt, note: str | None, signer: str | None) -> bytes:
+    """Return what is written of a receipt: with a signer an envelope by it, else the signed note, else the plain text."""
+    from trails.integrity.erasure_receipts import receipt_envelope
+
+    return (note or receipt.text()).encode() if signer is None else receipt_envelope(receipt, signer)
 
 
 def _redact_turn(session: str, index: int, *, reason: str | None, yes: bool) -> None:

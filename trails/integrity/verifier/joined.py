@@ -22,6 +22,7 @@ from trails.integrity.verifier import (
     program,
     proof_checks,
     quads,
+    receipts,
     sessions,
     terms,
     turn_statements,
@@ -32,7 +33,7 @@ VERIFIER_NAME: Final = "verify_export.py"
 """What the file is called where it goes out."""
 MODULES: Final = (
     usage, digest_rules, quads, terms, turns, turn_statements, sessions, export, answers, ed25519, merkle_checks, notes,
-    proof_checks, dsse, archive, pack, program,
+    proof_checks, dsse, archive, pack, receipts, program,
 )  # fmt: skip
 """Each after those that it imports."""
 _ERRORS: Final = '''class IntegrityError(Exception):

@@ -36,6 +36,9 @@ _OPAQUE = ("report.md", "report.html", "provenance.json", "ro-crate-metadata.jso
 NOT_SEEN = (
     "whether the store's log was rewritten before its first checkpoint that you know: hold kept.checkpoint against your own",
     "whether a newer pack or a newer checkpoint of this log exists: an older pack is as true as it was",
+    "what was written after the checkpoint of the report, whatever of it stands in the records: nothing here vouches for it",
+    "registers of the store (incidents, purposes, exports, backups, reads, holds): a pack holds none of them",
+    "mirrors, backups and other copies of the store: whether they say the same, and what they still hold",
     "what the log's lines say but those of the proofs, and turns below the last one of a session but by its digest",
     "whether this program is the one that Trails ships: take it from Trails, not from the pack",
 )

@@ -1,10 +1,10 @@
-"""Check a whole evidence pack, or an export, with nothing but Python 3.9 and the log's public key.
+"""Check a whole evidence pack, an export, or the receipt of an erasure, with nothing but Python 3.9 and the log's public key.
 
 This is the program that goes out as `verify_export.py`: `python verify_export.py plan.nq`. Of an export it recomputes every
 turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what the
 digest covers. Of a pack it checks also the manifest and its signature, every file, the report, the checkpoints, that the log
-only grew between them, the proof of each session's last turn, and what a time stamp is over. It says what it does not see.
-Exit code: 0 all holds; 1 something does not; 2 the file cannot be read as an export or a pack.
+only grew between them, the proof of each session's last turn, and what a time stamp is over. Of a receipt it checks the
+signature and the form. It says what it does not see. Exit code: 0 all holds; 1 something does not; 2 the file cannot be read.
 
 The guide of Trails tells the rules of digests, and what they prove, on its page `proofs`.
 """
@@ -17,12 +17,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trails.errors import InvalidInput
+from trails.errors import IntegrityError, InvalidInput
 from trails.integrity.verifier.answers import CANNOT_SHOW, answer_lines, printable, report
 from trails.integrity.verifier.archive import Altered, NoPack, PackFiles, read_files
 from trails.integrity.verifier.export import Export
 from trails.integrity.verifier.pack import check_files
 from trails.integrity.verifier.quads import Unreadable
+from trails.integrity.verifier.receipts import receipt_answer, receipt_lines
 
 PACK_FORMAT = "trails-pack-verification/1"
 
@@ -64,14 +65,18 @@ def _pack_lines(said: dict[str, Any]) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(
-        prog="verify_export.py", description="Check an export (N-Quads) or an evidence pack (folder or zip) of Trails."
+        prog="verify_export.py",
+        description="Check an export (N-Quads), an evidence pack (folder or zip) or a receipt of Trails.",
     )
-    parser.add_argument("file", help="the export (- for stdin), or the pack's folder or zip")
+    parser.add_argument("file", help="the export (- for stdin), the receipt, or the pack's folder or zip")
     parser.add_argument(
         "--head", action="append", default=[], help="a digest that must be in an export, as it was kept elsewhere"
     )
     parser.add_argument(
-        "--verifier", action="append", default=[], help="the log's public key, or a file with it: needed for a pack"
+        "--verifier",
+        action="append",
+        default=[],
+        help="the log's public key, or a file with it: needed for a pack and a receipt",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
@@ -80,6 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Altered as error:
         said = {"format": PACK_FORMAT, "ok": False, "altered": [{"file": given.file, "message": str(error)}]}
         lines = iter([f"ALTERED: {error}", "THE PACK DOES NOT HOLD"])
+    except IntegrityError as error:
+        said = {"format": "trails-receipt-verification/1", "ok": False, "reason": f"{error}"}
+        lines = iter([f"ALTERED: {error}", "THE RECEIPT DOES NOT HOLD"])
     except (Unreadable, NoPack, InvalidInput, OSError) as error:
         sys.stderr.write(f"error: {printable(f'{error}')}\n")
         return 2
@@ -94,25 +102,33 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _answer(place: str, heads: list[str], verifiers: list[str]) -> tuple[dict[str, Any], Iterator[str]]:
+    begins = b"" if place == "-" else _beginning(place)
+    if begins in (b"PK", b"{"):
+        if not verifiers:
+            raise InvalidInput("without the log's public key no signature can be trusted: give --verifier KEY")
+        keys = [_key_text(each) for each in verifiers]
+        if begins == b"PK":
+            said = pack_answer(read_files(place), keys)
+            return said, _pack_lines(said)
+        with open(place, "rb") as file:  # noqa: PTH123 - as plain as can be
+            said = receipt_answer(file.read(), keys)
+        return said, receipt_lines(said)
     if place == "-":
         said = report(Export(sys.stdin.buffer), heads)
-        return said, answer_lines(said)
-    if not _is_pack(place):
-        with open(place, "rb") as file:  # noqa: PTH123 - as plain as can be
+    else:
+        with open(place, "rb") as file:  # noqa: PTH123
             said = report(Export(file), heads)
-        return said, answer_lines(said)
-    if not verifiers:
-        raise InvalidInput("without the log's public key no signature can be trusted: give --verifier KEY")
-    said = pack_answer(read_files(place), [_key_text(each) for each in verifiers])
-    return said, _pack_lines(said)
+    return said, answer_lines(said)
 
 
-def _is_pack(place: str) -> bool:
+def _beginning(place: str) -> bytes:
+    """Return the first bytes that tell what a file is: PK of a pack, also of its folder, { of a receipt."""
     try:
         with open(place, "rb") as file:  # noqa: PTH123
-            return file.read(2) == b"PK" or place.endswith(".zip")
+            data = file.read(2)
     except IsADirectoryError:
-        return True
+        return b"PK"
+    return b"PK" if data == b"PK" or place.endswith(".zip") else data[:1]
 
 
 def _key_text(given: str) -> str:
