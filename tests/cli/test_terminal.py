@@ -224,7 +224,20 @@ def test_a_diff_written_to_a_file_as_json_is_escaped_too(run: Run, tmp_path: Pat
 
 # --- every command that reads has --json
 
-WITHOUT_JSON = {"init", "label", "detach", "delete", "demo", "completion", "help", "hook", "mcp", "serve", "ui"}
+WITHOUT_JSON = {
+    "init",
+    "label",
+    "detach",
+    "delete",
+    "demo",
+    "completion",
+    "help",
+    "hook",
+    "mcp",
+    "ontology",
+    "serve",
+    "ui",
+}
 """Commands that change something or print no data: all others print JSON where they are asked to."""
 
 

@@ -42,7 +42,10 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
     """),
     "Move": _places("moving.push moving.pull moving.copy moving.mirror"),
     "Ask": _places(
-        "search.query queries=search.list_queries store.verify audit.validate audit.audit store.info serving.mcp serve.serve"
+        """
+        search.query queries=search.list_queries ontology=audit.print_ontology store.verify audit.validate audit.audit
+        store.info serving.mcp serve.serve
+        """
     ),
     "Take out": _places("""
         import_export.export prov=import_export.write_prov documents=import_export.list_documents

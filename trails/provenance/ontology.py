@@ -26,6 +26,37 @@ def ontology_folder() -> Path:
     return query_files.folder().parent / "ontology"
 
 
+FILES: Final = {"ontology": "trails.ttl", "shapes": "shapes.ttl", "alignments": "alignments.ttl"}
+"""The files of the ontology, by what each is."""
+FORMATS: Final = {
+    "turtle": ox.RdfFormat.TURTLE,
+    "ntriples": ox.RdfFormat.N_TRIPLES,
+    "jsonld": ox.RdfFormat.JSON_LD,
+    "rdfxml": ox.RdfFormat.RDF_XML,
+    "n3": ox.RdfFormat.N3,
+}
+"""The formats that the ontology is given in, by the names that the SPARQL endpoint has for them."""
+
+
+def write_ontology(file: str = "ontology", format: str = "turtle") -> bytes:  # noqa: A002 - the public name
+    """Return one of `FILES` in one of `FORMATS`, in UTF-8; as Turtle it is the file itself, with its comments.
+
+    Raises `InvalidInput` for another name.
+
+    >>> write_ontology("shapes", "ntriples").count(b"<http://www.w3.org/2002/07/owl#Ontology> .")
+    1
+    """
+    for value, known in ((file, FILES), (format, FORMATS)):
+        if value not in known:
+            raise InvalidInput(f"there is no {value!r}; known are {', '.join(known)}")
+    text = (ontology_folder() / FILES[file]).read_bytes()
+    if format == "turtle":
+        return text
+    parser = ox.parse(text, format=ox.RdfFormat.TURTLE)
+    triples = [quad.triple for quad in parser]
+    return ox.serialize(triples, format=FORMATS[format], prefixes=parser.prefixes) or b""
+
+
 NAMESPACE: Final = "https://w3id.org/trails/shapes#"
 
 

@@ -329,6 +329,28 @@ def validate(*, source: Path | None, timed: bool, skew: float | None, shapes: bo
         cli.end(1)
 
 
+@cli.command("ontology", json=False, store=False)
+@cli.option(
+    "--format",
+    "In which format.",
+    type=click.Choice(("turtle", "ntriples", "jsonld", "rdfxml", "n3")),
+    default="turtle",
+)
+@cli.option("--shapes", "Print the SHACL shapes of the terms instead.")
+@cli.option("--alignments", "Print what other vocabularies call the terms instead.")
+def print_ontology(*, shapes: bool, alignments: bool, **how: str) -> None:
+    """Print the ontology: every term that a store's graph has.
+
+    It is the one of this version of Trails. Turtle has the comments of its authors, too.
+    """
+    from trails.provenance.ontology import write_ontology
+
+    if shapes and alignments:
+        cli.refuse("--shapes and --alignments exclude each other")
+    file = "shapes" if shapes else "alignments" if alignments else "ontology"
+    click.echo(write_ontology(file, how["format"]), nl=False)
+
+
 def _source(source: Path | None, form: str | None) -> AbstractContextManager[Any]:
     """Return what is to be checked: a file, or a store that is open to be read."""
     from trails.opening import open_to_read
