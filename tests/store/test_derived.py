@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +62,20 @@ def fill(store: Repository) -> Repository:
     return store
 
 
-@pytest.fixture(params=OPENINGS)
-def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """A filled store of every kind: its engine in memory, and in files; its log in a folder, and in a database."""
-    kind = request.param
+@contextmanager
+def opened(kind: str, request: pytest.FixtureRequest, tmp_path: Path, fill: Callable[[Repository], Any]) -> Any:
     where = {"memory": ":memory:", "postgres": None}.get(kind, tmp_path / "store.trails")
     with trails.open(where or request.getfixturevalue("url"), create=True) as store:
         fill(store)
         if kind in ("files", "postgres"):
             store.store.snapshot()  # type: ignore[attr-defined] # its engine is in files from then on
+        yield store
+
+
+@pytest.fixture(params=OPENINGS)
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A filled store of every kind: its engine in memory, and in files; its log in a folder, and in a database."""
+    with opened(request.param, request, tmp_path, fill) as store:
         yield store
 
 
@@ -217,6 +224,46 @@ def test_a_damaged_store_gives_no_turn_before_a_turn_that_no_transcript_shows(me
     (own,) = memory.store.quads((node, vocab.PARENT_SESSION, ox.NamedNode("urn:trails:session:root"), None))
     memory.store.commit(Change(remove=[own]))  # middle and late are each other's parent
     assert len(memory.select(ALL_EDGES)) == EDGES - 2
+
+
+# --- a long session
+
+
+LONG = {"long": 5_000, "a": 4_500, "b": 4_600, "c": 4_110}
+"""a left long at 4,000 and has 500 turns; b left a at 4,300 and has 300; c left b at 4,100, in a's part, and has 10."""
+
+
+def fill_long(store: Repository) -> None:
+    """Store a session of 5,000 turns with a fork, a fork of that, and a fork of that."""
+    tip = store.create(id="long", principal="alice", agent="planner")
+    for name, at, count in (("long", 0, 5_000), ("a", 4_000, 500), ("b", 4_300, 300), ("c", 4_100, 10)):
+        tip = tip if name == "long" else tip.fork(at=at, id=name)
+        for number in range(count):
+            tip.append("user", f"{name} {number}")
+        tip.persist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OPENINGS)
+def test_a_path_walks_five_thousand_turns_and_three_levels_of_forks_wherever_it_is_asked(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    httpx = pytest.importorskip("httpx2")
+    with opened(kind, request, tmp_path, fill_long) as store, served(store) as url:
+        store.maintenance.dump(tmp_path / "all.nq.gz")
+        console = elsewhere(gzip.decompress((tmp_path / "all.nq.gz").read_bytes()), ox.RdfFormat.N_QUADS)
+        export = io.BytesIO()
+        export_session(store, "c", "nquads", export)
+        exported, view = elsewhere(export.getvalue(), ox.RdfFormat.N_QUADS), store.graph()
+        for name, length in LONG.items():
+            text = PLACE.replace("TURN", store.load(name).turns[-1].iri)
+            assert (len(store.select(text)), len(store.query(text, union=False))) == (length, length)
+            assert len(view.query(text)) == length
+            answer = httpx.get(f"{url}sparql", params={"query": text}, timeout=60)
+            assert len(answer.json()["results"]["bindings"]) == length
+            for engine in (console, exported):
+                rows: Any = engine.query(text, prefixes=vocab.PREFIXES)
+                assert len(list(rows)) == length
 
 
 # --- who sees less of a store
