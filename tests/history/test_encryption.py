@@ -15,7 +15,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.support.commands import Run, ok
+from tests.support.commands import Run, invoke, ok
 from trails.errors import HasChildren, InvalidInput, KeyMissing
 from trails.integrity.key_ring import Cipher, KeyRing
 from trails.rdf import vocab
@@ -419,6 +419,7 @@ def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> 
     ("look", "why"),
     [
         (lambda store: store.search("Zermatt"), "is found in plain turns alone"),
+        (lambda store: store.list(text="Zermatt"), "is found in plain prompts alone"),
         (lambda store: store.redact_matching("Zermatt"), "is found in plain turns alone"),
         (lambda store: store.erase("plan", 0), "near copies are found in plain turns alone"),
         (lambda store: store.query("search-text", text="Zermatt"), "looks into texts"),
@@ -442,6 +443,10 @@ def test_what_looks_into_texts_is_refused_in_words(
 
 def test_queries_over_what_stays_plain_answer(memory: trails.Repository) -> None:
     fill(memory)
+    assert {each.id: each.first_prompt for each in memory.summaries()} == {
+        "plan": f"Plan {WORDS}",
+        "other": f"Plan {WORDS}",
+    }
     assert memory.select("token-usage-by-model").to_dicts()[0]["output"] == 6
     assert len(memory.select('SELECT ?turn { ?turn trails:role "user" }')) == 1
 
@@ -456,6 +461,71 @@ def test_a_redacted_turn_names_its_quotes_in_encrypted_sessions(memory: trails.R
     assert memory.load("plan").turns[0].redacted
     assert memory.load("plan").turns[1].content == [{"type": "text", "text": WORDS}]
     assert memory.verify().ok
+
+
+def test_a_redacted_turn_names_the_requests_for_summaries_that_quote_it(memory: trails.Repository) -> None:
+    fill(memory)
+    plan = memory.load("plan")
+    plan.compact(lambda _: "A trip", keep_turns=0, request=f"Leave out: Plan {WORDS}")
+    assert plan.turns[2].compaction is not None
+    assert memory.load("plan").turns[2].compaction == plan.turns[2].compaction
+    assert memory.redact("plan", 0).quotes == (("plan", 2),)
+
+
+def test_a_writer_that_was_too_late_keeps_its_turns_in_a_fork(memory: trails.Repository) -> None:
+    fill(memory)
+    late = memory.load("plan")
+    late.append("user", f"Late {WORDS}")
+    first = memory.load("plan")
+    first.append("user", "First")
+    first.persist()
+    with pytest.raises(trails.HeadConflict):
+        late.persist()
+    kept = late.keep_as_fork(id="kept")
+    assert [turn.content for turn in memory.load("kept").turns[2:]] == [f"Late {WORDS}"]
+    assert kept.head == memory.load("kept").head
+    assert memory.verify().ok
+
+
+def test_several_sessions_are_stored_in_one_commit(memory: trails.Repository) -> None:
+    with memory.commit() as batch:
+        one, two = memory.create(id="one"), memory.create(id="two")
+        one.append("user", f"One {WORDS}")
+        two.append("user", f"Two {WORDS}")
+        batch.add(one)
+        batch.add(two)
+    assert [memory.load(each).turns[0].content for each in ("one", "two")] == [f"One {WORDS}", f"Two {WORDS}"]
+    assert memory.verify().ok
+
+
+def test_an_export_in_rdf_holds_no_words_and_comes_in_elsewhere(tmp_path: Path, keys: Path) -> None:
+    with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+        fill(store)
+    ok(invoke("export", "other", "--format", "nquads", "-o", tmp_path / "other.nq", store=tmp_path / "agent.trails"))
+    assert holds_words((tmp_path / "other.nq").read_bytes()) == []
+    there = tmp_path / "there.trails"
+    ok(invoke("import", "--create", tmp_path / "other.nq", "--keys", keys, store=there))
+    with trails.open(there, keys=keys) as found:
+        assert [turn.content for turn in found.load("other").turns] == [f"Plan {WORDS}", f"No {WORDS}"]
+        assert found.verify().ok
+
+
+def test_a_push_takes_encrypted_sessions_along_as_they_are(tmp_path: Path, keys: Path) -> None:
+    with trails.open(tmp_path / "there.trails", create=True) as target:
+        with trails.open(tmp_path / "agent.trails", create=True, keys=keys) as store:
+            fill(store)
+            trails.push(store, ["plan", "other"], target)
+            plan = store.load("plan")
+            plan.append("user", f"More {WORDS}")
+            plan.persist()
+            moved = trails.push(store, ["plan"], target)
+            assert [(each.outcome, each.there, each.turns_added) for each in moved.sessions] == [
+                ("forwarded", "plan", 1)
+            ]
+        assert target.verify().ok
+    assert holds_words(texts_of(tmp_path / "there.trails")) == []
+    with trails.open(tmp_path / "there.trails", keys=keys) as target:
+        assert target.load("plan").payload(target.load("plan").turns[1].payloads[0]) == f"a picture of {WORDS}".encode()
 
 
 def test_a_store_as_it_was_is_read_with_the_keys(memory: trails.Repository) -> None:

@@ -55,7 +55,9 @@ def export_session(repository: Repository, session_id: str, format: str, out: Bi
     form = _form(format)
     record = repository.record(session_id)
     chain = repository.reader.lineage(record.id)
-    repository.reader.turns(chain)  # raises where anything is missing: no export promises what it does not hold
+    repository.reader.as_stored.turns(
+        chain
+    )  # raises where anything is missing: no export promises what it does not hold
     quads = with_derived(quad for each in chain for quad in session_quads(repository.store, each))
     if form == ox.RdfFormat.N_QUADS:
         out.writelines(sorted(line(quad) for quad in quads))
@@ -259,7 +261,7 @@ def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[st
 def transcript_digests(repository: Repository, session_id: str) -> list[str]:
     """Return the digests of a whole transcript, inherited turns included."""
     reader = repository.reader
-    return [turn.digest for turn in reader.turns(reader.lineage(session_id))]
+    return [turn.digest for turn in reader.as_stored.turns(reader.lineage(session_id))]
 
 
 @dataclass(slots=True)
@@ -388,7 +390,7 @@ class Arrival:
 
     def _continue(self) -> None:
         """Add to a session that is there what the file has beyond it."""
-        mine = self.file.reader.turns(self.file.reader.lineage(self.record.id))
+        mine = self.file.reader.as_stored.turns(self.file.reader.lineage(self.record.id))
         theirs = transcript_digests(self.target, self.record.id)
         digests = [turn.digest for turn in mine]
         is_behind = len(theirs) > len(mine) and theirs[: len(mine)] == digests
@@ -460,7 +462,7 @@ class Arrival:
         """Return the maker of the log's leaves: row, head and redactions."""
         record = self.record
         kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
-        turns = self.file.reader.turns(self.file.reader.lineage(record.id))
+        turns = self.file.reader.as_stored.turns(self.file.reader.lineage(record.id))
         has_own = len(turns) > record.starts_at
         batch = [log_leaves.turns_leaf(record.id, len(turns), turns[-1].digest)] if has_own else []
         redacted = [

@@ -235,7 +235,7 @@ def decrypted_turn(cipher: Cipher, turn: Turn) -> Turn:
     text = turn.text
     if not turn.redacted:
         text = change(text, _content_place(turn.index), _JSON if turn.structured else _PLAIN)
-    return turn.model_copy(update={"text": text, "facts": facts})
+    return Turn.trusted({**turn.__dict__, "text": text, "facts": facts})
 
 
 def _between(turn: Turn, text: str, around: tuple[str, str]) -> str:

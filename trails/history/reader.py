@@ -41,6 +41,8 @@ class Reader:
         quads = QuadTurns(store, rows)
         turns = quads if rows is None else RowTurns(rows, quads)
         self.turn_reader: TurnReader = DecryptingTurns(turns, store) if decrypts else turns
+        self.as_stored = Reader(store, rows) if decrypts else self
+        """A reader of what is stored as it is: for what needs no text, and so no key."""
         self.of_quads = self
         """A reader of the quads alone, as they are stored: for what is held against them, or written out of them again."""
         if rows is not None or decrypts:

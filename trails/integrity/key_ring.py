@@ -148,7 +148,7 @@ class KeyRing:
 class Cipher:
     """Encrypts and decrypts what belongs to one session."""
 
-    __slots__ = ("_aead", "_nonces", "session_id")
+    __slots__ = ("_aead", "_nonces", "_within", "session_id")
 
     def __init__(self, session_id: str, key: bytes) -> None:
         """Take a session's key of 32 bytes; raise `InvalidInput` for another one."""
@@ -158,6 +158,7 @@ class Cipher:
         self.session_id = session_id
         self._aead = _aead(_derived(key, b"text"))
         self._nonces = _derived(key, b"nonce")
+        self._within = json.dumps([PREFIX, session_id]).encode()
 
     def encrypt(self, text: str, place: str, salt: str) -> str:
         """Return a text encrypted for a place in the session; `salt` is one that is drawn for it.
@@ -189,7 +190,7 @@ class Cipher:
         return self._decrypted(data[len(heading) :] if data.startswith(heading) else b"", heading, "a payload")
 
     def _bound(self, place: str) -> bytes:
-        return json.dumps([PREFIX, self.session_id, place]).encode()
+        return self._within + place.encode()
 
     def _encrypted(self, data: bytes, bound: bytes, salt: bytes) -> bytes:
         parts = b"".join(len(part).to_bytes(8, "big") + part for part in (salt, bound, data))

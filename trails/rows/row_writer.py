@@ -504,8 +504,11 @@ def _may_be_turn(iri: str, statements: Iterable[Statement]) -> bool:
 
 def _prompt(role: str, _branch: str, _author: str, form: int, text: str) -> str:
     """Return the beginning of what a user asked, on one line; nothing for another's turn, and for a redacted one."""
-    if role != "user" or form == REDACTED:
-        return ""
+    return "" if role != "user" or form == REDACTED else prompt_line(text, form)
+
+
+def prompt_line(text: str, form: int) -> str:
+    """Return the beginning of a turn's stored content, on one line; see `turn_text.turn_text` for its form."""
     shown = turn_text.turn_text(text, form).shown
     return row_codec.one_line(shown[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH]
 

@@ -15,7 +15,7 @@ from trails.exchange.remotes import push_plan
 from trails.exchange.remotes.push_plan import WRITES, Outcome, PushPlan, Step
 from trails.exchange.source_transcript import ImportReport
 from trails.handles import Handle
-from trails.history import import_records
+from trails.history import encryption, import_records
 from trails.history.export_records import record_export
 from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.lookup.names import Name
@@ -229,7 +229,8 @@ class _Moving(Handle):
         """Return a copy of a session in which a fork of it has the turns that the other side's session does not have."""
         reader = scratch.reader
         chain = reader.lineage(step.record.id)
-        turns = reader.turns(chain)
+        encryption.refuse_encrypted(chain, *encryption.NO_COPIES)
+        turns = reader.as_stored.turns(chain)
         parent, at = self._fork_point(step)
         tail = reader.sealed(turns[at:])
         prompt = reader.prompt(chain, at - 1) if parent is not None and at else None
@@ -321,11 +322,11 @@ def _redactions_due(source: Repository, target: Repository, step: Step) -> list[
     """Return which turns the other side still has that are redacted at the source, and who redacted them there."""
     if step.outcome in ("deleted", "refused") or step.there not in target:
         return []
-    mine = source.reader.turns(source.reader.lineage(step.record.id))
+    mine = source.reader.as_stored.turns(source.reader.lineage(step.record.id))
     gone = {turn.index: turn.digest for turn in mine if turn.redacted}
     if not gone:
         return []
-    theirs = {turn.index: turn for turn in target.reader.turns(target.reader.lineage(step.there))}
+    theirs = {turn.index: turn for turn in target.reader.as_stored.turns(target.reader.lineage(step.there))}
     records = redaction.redactions_by_digest(source.store)
     return [
         (index, _deed(records[digest]))

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 from trails.errors import ForkDepthExceeded, IntegrityError, InvalidInput
 from trails.exchange.rdf_files import transcript_digests
+from trails.history import encryption
 from trails.history.lookup.names import Name
 from trails.history.records import activities
 from trails.integrity import leaves
@@ -275,9 +276,10 @@ class PushPlan:
 
     def _arriving(self, made: Step, there: str, parent: str | None, mine: list[str]) -> Step:
         if there != made.record.id:
+            encryption.refuse_encrypted([made.record], *encryption.NO_COPIES)
             self._known[there] = mine
             reader = self._source.reader
-            turns = reader.turns(reader.lineage(made.record.id))[made.start :]
+            turns = reader.as_stored.turns(reader.lineage(made.record.id))[made.start :]
             if len({turn.branch for turn in turns}) != 1:  # a fork's own turns are of one branch
                 why = f"it stands as {there!r} with its whole transcript: its turns are of several branches"
                 return replace(made, outcome="forked", there=there, parent=None, start=0, said=(why,))

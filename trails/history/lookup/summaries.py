@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
@@ -13,14 +14,17 @@ from pyoxigraph import NamedNode
 
 from trails.display import tables
 from trails.display.tables import Kind, PlainTable, Tabular, of_items
-from trails.errors import IndexGap, InvalidInput
+from trails.errors import IndexGap, InvalidInput, KeyMissing
+from trails.history import encryption
 from trails.history.records import conversations
 from trails.history.workspace import Workspace
 from trails.model import iris, validation
 from trails.model.values import SessionRecord, Value
 from trails.rows import row_codec, session_lists
+from trails.rows.row_writer import prompt_line
 from trails.rows.session_lists import SORTS, Asked, Sort
 from trails.rows.transcript_rows import recorded_lengths
+from trails.rows.turn_text import ENCRYPTED
 
 MAX_PAGE: Final = 1000
 _BYTES: Final = 8
@@ -361,6 +365,10 @@ def _rows(
     order = SORTS.index(wanted.sort) + (len(SORTS) if is_ascending else 0)
     after = None if cursor is None else order_clause(cursor, order)
     asked = filter_conditions(wanted)
+    if wanted.text is not None:
+        encryption.refuse_any_encrypted(
+            workspace.store, "a text is found in plain prompts alone", "list by label, principal, agent, model or time"
+        )
     if wanted.label is not None:
         found = workspace.reader.labelled(validation.label(wanted.label))
         asked.where("s.id = ?", found)
@@ -387,7 +395,7 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
         id=row["id"],
         label=label,
         title=row["title"],
-        first_prompt=row["prompt"],
+        first_prompt=_plain_prompt(workspace, row["id"]) if row["prompt"] == ENCRYPTED else row["prompt"],
         turns=row["starts_at"] + row["own_turns"],
         own_turns=row["own_turns"],
         calls=row["calls"],
@@ -405,6 +413,17 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
         kind=row["kind"],
         parent=row["parent"],
     )
+
+
+def _plain_prompt(workspace: Workspace, session_id: str) -> str:
+    """Return the beginning of what a user asked first in an encrypted session; what stands for it without the keys."""
+    reader = workspace.reader
+    chain = reader.lineage(session_id)
+    with suppress(KeyMissing):
+        for turn in reader.part_of_transcript(chain, reader.length(chain)):
+            if turn.role == "user" and not turn.redacted and (line := prompt_line(turn.text, int(turn.structured))):
+                return line
+    return ENCRYPTED
 
 
 def _moment(micros: int | None) -> datetime | None:

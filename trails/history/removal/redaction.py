@@ -567,7 +567,8 @@ def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> tuple
 
 
 def _holds(turn: Turn, needles: Sequence[str]) -> bool:
-    texts = [turn.text, *(call.arguments or "" for call in turn.tool_calls)]
+    request = turn.compaction.request if turn.compaction else None
+    texts = [turn.text, request or "", *(call.arguments or "" for call in turn.tool_calls)]
     return any(needle in text for needle in needles for text in texts)
 
 
