@@ -7,12 +7,14 @@ merged AS (
   FROM calls WHERE digest IN again GROUP BY digest
 ),
 priced AS (
-  SELECT principal_iri(principal) AS whom, provider, model, count(*) AS calls, count(ended - began) AS timed,
+  SELECT principal_iri(principal) AS whom, provider, model, count(*) AS calls, sum(input IS NULL AND output IS NULL) AS silent,
+    count(ended - began) AS timed,
     sum(ended - began) AS took, sum(input) AS input, sum(output) AS output, cost
   FROM calls WHERE counts AND digest NOT IN again GROUP BY principal, provider, model, cost
-  UNION ALL SELECT whom, provider, model, 1, took IS NOT NULL, took, input, output, cost FROM merged
+  UNION ALL SELECT whom, provider, model, 1, input IS NULL AND output IS NULL, took IS NOT NULL, took, input, output, cost FROM merged
 )
-SELECT whom, provider, model, sum(calls), sum(timed), iif(sum(timed), seconds(sum(took)), 0), sum(input), sum(output),
+SELECT whom, provider, model, sum(calls), sum(silent), sum(iif(cost IS NULL, calls, 0)), sum(timed),
+  iif(sum(timed), seconds(sum(took)), NULL), sum(input), sum(output),
   decimal_sum(cost, calls)
 FROM priced GROUP BY whom, provider, model
 HAVING :principal IS NULL OR whom IN (SELECT value FROM json_each(:principal))

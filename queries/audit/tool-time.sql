@@ -7,7 +7,7 @@ WITH told AS (
   WHERE s.live GROUP BY a.digest, a.id
 )
 SELECT principal_iri(principal) AS whom, tool, count(*), sum(failed), sum(refused), count(ended - began),
-  iif(count(ended - began), seconds(sum(ended - began)), 0)
+  iif(count(ended - began), seconds(sum(ended - began)), NULL)
 FROM told GROUP BY whom, tool
 HAVING :principal IS NULL OR whom IN (SELECT value FROM json_each(:principal))
 ORDER BY whom, tool

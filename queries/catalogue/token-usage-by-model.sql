@@ -10,9 +10,9 @@ told AS (
   FROM calls WHERE digest IN again GROUP BY digest
 ),
 priced AS (
-  SELECT model, count(*) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cache_read,
+  SELECT model, count(*) AS calls, sum(input IS NULL AND output IS NULL) AS silent, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cache_read,
     sum(cache_write) AS cache_write, cost
   FROM told GROUP BY model, cost
 )
-SELECT model, sum(calls), sum(input), sum(output), sum(cache_read), sum(cache_write), decimal_sum(cost, calls)
+SELECT model, sum(calls), sum(silent), sum(iif(cost IS NULL, calls, 0)), sum(input), sum(output), sum(cache_read), sum(cache_write), decimal_sum(cost, calls)
 FROM priced GROUP BY model ORDER BY model

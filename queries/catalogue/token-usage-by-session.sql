@@ -8,10 +8,10 @@ merged AS (
   FROM calls WHERE digest IN again GROUP BY digest
 ),
 priced AS (
-  SELECT session_iri(home) AS home, count(*) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cache_read,
+  SELECT session_iri(home) AS home, count(*) AS calls, sum(input IS NULL AND output IS NULL) AS silent, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cache_read,
     sum(cache_write) AS cache_write, cost
   FROM calls WHERE counts AND digest NOT IN again GROUP BY calls.home, cost
-  UNION ALL SELECT home, 1, input, output, cache_read, cache_write, cost FROM merged
+  UNION ALL SELECT home, 1, input IS NULL AND output IS NULL, input, output, cache_read, cache_write, cost FROM merged
 )
-SELECT home, sum(calls), sum(input), sum(output), sum(cache_read), sum(cache_write), decimal_sum(cost, calls)
+SELECT home, sum(calls), sum(silent), sum(iif(cost IS NULL, calls, 0)), sum(input), sum(output), sum(cache_read), sum(cache_write), decimal_sum(cost, calls)
 FROM priced GROUP BY home ORDER BY home

@@ -173,19 +173,25 @@ SHOP: list[Answer] = [
 
 CLOCK: list[Answer] = [
     # over a leap day, over the turn of a century, and three calls that nobody timed; copies and picks are no calls
-    ("model-time", {}, "principal provider model calls timed seconds input output cost", [
-        ("principal:ann", "", "big", 1, 0, 0, None, None, None),
-        ("principal:ann", "acme", "big", 2, 2, Decimal(86_460 + 172_800), 7, 2, Decimal("0.5")),
-        ("principal:ben", "", "small", 1, 0, 0, 4, None, None),
+    ("model-time", {}, "principal provider model calls calls_without_usage unpriced timed seconds input output cost", [
+        ("principal:ann", "", "big", 1, 1, 1, 0, None, None, None, None),
+        ("principal:ann", "acme", "big", 2, 1, 1, 2, Decimal(86_460 + 172_800), 7, 2, Decimal("0.5")),
+        ("principal:ben", "", "small", 1, 0, 1, 0, None, 4, None, None),
     ]),
     ("model-time", {"principal": "ben"}, "model calls", [("small", 1)]),
     ("model-time", {"principal": "cat"}, "model", []),
     ("tool-time", {}, "principal tool answers failed refused timed seconds", [
-        ("principal:ann", "", 1, 1, 0, 0, 0),
+        ("principal:ann", "", 1, 1, 0, 0, None),
         ("principal:ann", "ls", 2, 0, 0, 2, Decimal("4.5")),
-        ("principal:ann", "rm", 1, 1, 1, 0, 0),
+        ("principal:ann", "rm", 1, 1, 1, 0, None),
     ]),
     ("tool-time", {"principal": "ben"}, "tool", []),
+    ("token-usage-by-model", {}, "model calls calls_without_usage unpriced input output cost", [
+        ("big", 3, 2, 2, 7, 2, Decimal("0.5")),
+        ("small", 1, 0, 1, 4, None, None),
+    ]),
+    ("token-usage-by-session", {"session": "other"}, "calls calls_without_usage unpriced input output", [(1, 0, 1, 4, None)]),
+    ("token-usage-by-session", {"session": "plan"}, "calls calls_without_usage unpriced input output", [(3, 2, 2, 7, 2)]),
 ]  # fmt: skip
 
 

@@ -127,6 +127,8 @@ def test_json_is_the_whole_diff(run: Run) -> None:
     ]
     assert plain["right"]["tail"] == {
         "turns": 5,
+        "calls": 1,
+        "calls_without_usage": 0,
         "input_tokens": 7,
         "output_tokens": None,
         "cost": None,

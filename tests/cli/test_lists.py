@@ -10,7 +10,7 @@ import pytest
 
 import trails
 import trails.opening
-from tests.support.commands import Run, ok, ok_json
+from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.terminals import on_terminal
 from trails import ToolCall
 from trails.cli.commands.search import highlighted
@@ -117,23 +117,23 @@ def test_what_was_done_is_counted_by_what_is_asked_for(run: Run) -> None:
     }
     lines = [line.split() for line in ok(run("stats")).splitlines()]
     assert lines == [
-        ["day", "sessions", "turns", "calls", "input", "output", "cached"],
-        ["2026-05-01", "3", "5", "3", "3.0k", "101", "-"],
+        ["day", "sessions", "turns", "calls", "unknown", "input", "output", "cached"],
+        ["2026-05-01", "3", "5", "3", "0", "3.0k", "101", "-"],
     ]
 
 
 def test_a_call_without_a_price_is_said_so_and_prices_may_be_given(run: Run, tmp_path: Path) -> None:
     bare = run("cost")
     assert [line.split() for line in ok(bare).splitlines()[1:]] == [
-        ["m-1", "2", "3.0k", "100", "-", "-", "0", "2"],
-        ["m-2", "1", "5", "1", "-", "0.25", "0", "0"],
-        ["total", "3", "3.0k", "101", "-", "0.25", "0", "2"],
+        ["m-1", "2", "0", "3.0k", "100", "-", "-", "0", "2"],
+        ["m-2", "1", "0", "5", "1", "-", "0.25", "0", "0"],
+        ["total", "3", "0", "3.0k", "101", "-", "0.25", "0", "2"],
     ]
     assert bare.stderr == "2 calls without a price, in no sum: m-1; --prices FILE gives one\n"
     table = tmp_path / "prices.json"
     table.write_text(json.dumps({"m-*": {"input": 1000, "output": 10_000}}))
     priced = run("cost", "--prices", str(table))
-    assert [line.split()[5:] for line in ok(priced).splitlines()[1:]] == [
+    assert [line.split()[6:] for line in ok(priced).splitlines()[1:]] == [
         ["4.00", "2", "0"],  # 3,000 read at 0.001 and 100 written at 0.01
         ["0.25", "0", "0"],
         ["4.25", "2", "0"],
@@ -219,3 +219,19 @@ def test_a_pager_that_ends_at_once_ends_the_run_well_and_one_that_is_not_there_i
 ) -> None:
     code, screen = on_terminal(place, "queries", TRAILS_PAGER=pager)
     assert (code, "purpose" in screen, "Traceback" in screen) == (0, shown, False)
+
+
+def test_calls_without_usage_are_said_to_be_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with trails.open(path, create=True) as store:
+        session = store.create(id="s")
+        session.append("assistant", "a", model="m", usage={"output_tokens": 2}, time=datetime(2026, 5, 1, tzinfo=UTC))
+        session.append("assistant", "b", model="n", time=datetime(2026, 5, 1, tzinfo=UTC))
+        session.persist()
+    found = invoke("stats", "--by", "model", store=path)
+    assert [line.split() for line in ok(found).splitlines()[1:]] == [
+        ["m", "1", "-", "1", "0", "-", "2", "-"],
+        ["n", "1", "-", "1", "1", "-", "-", "-"],
+        ["total", "1", "-", "2", "1", "-", "2", "-"],
+    ]
+    assert found.stderr == "1 call with unknown usage, in no sum of tokens\n"

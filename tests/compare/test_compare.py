@@ -125,11 +125,14 @@ EXPECTED: dict[str, list[Any]] = {  # of prompt, a, c, d, b
     "fork_index": [None, 3, 2, 5, 3],
     "turns": [5, 5, 3, 6, 6],
     "own_turns": [5, 2, 1, 1, 3],
+    "calls": [2, 1, 0, 1, 2],
+    "calls_without_usage": [0, 0, 0, 0, 1],  # the first answer of b
     "input_tokens": [30, 30, None, 100, 1],
     "output_tokens": [12, 9, None, 50, 1],
     "tokens": [42, 39, None, 150, 2],
     "cost": [0.01, 0.02, None, 0.5, None],
     # a inherits turn 1 of prompt; c does too, for it leaves a at 2; d also inherits what a owns; b as a
+    "total_calls_without_usage": [0, 0, 0, 0, 1],
     "total_input_tokens": [30, 40, 10, 140, 11],
     "total_output_tokens": [12, 14, 5, 64, 6],
     "total_tokens": [42, 54, 15, 204, 17],

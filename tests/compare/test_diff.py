@@ -385,6 +385,7 @@ def test_counts_are_of_the_tails_and_add_up_usage_under_its_many_names() -> None
                 ("assistant", "a", {**call("ls", {}), "usage": {"input_tokens": 10, "output_tokens": 2, "cost": 0.1}}),
                 ("assistant", "b", {**call("ls", {"p": 1}), "usage": {"prompt_tokens": 5, "completion_tokens": 1}}),
                 ("assistant", "c", {**call("cat", {}), "usage": {"input": 7, "output": 3, "cost": {"total": 0.2}}}),
+                ("assistant", "d", {"model": "m"}),
                 salt="l",
             )
         )
@@ -392,11 +393,12 @@ def test_counts_are_of_the_tails_and_add_up_usage_under_its_many_names() -> None
     found = diff(left, shared)
     assert found.common == 1
     counts = found.left.counts
-    assert (counts.turns, counts.input_tokens, counts.output_tokens) == (3, 22, 6)
+    assert (counts.turns, counts.calls, counts.calls_without_usage) == (4, 4, 1)
+    assert (counts.input_tokens, counts.output_tokens) == (22, 6)
     assert counts.cost == Decimal("0.3")
     assert counts.tools == {"cat": 1, "ls": 2}
     unknown = {"input_tokens": None, "output_tokens": None, "cost": None}
-    assert found.right.counts.to_dict() == {"turns": 0, **unknown, "tools": {}}
+    assert found.right.counts.to_dict() == {"turns": 0, "calls": 0, "calls_without_usage": 0, **unknown, "tools": {}}
 
 
 def test_long_runs_of_unequal_turns_are_paired_in_blocks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from trails import InvalidInput, Repository
 from trails.compare import diff
+from trails.exchange.file_import import export_session
 from trails.history import turn_builder
 from trails.model import iris
 from trails.rdf import query_files, vocab
@@ -92,6 +94,8 @@ def test_what_an_imported_transcript_tells_is_kept_and_left_out_of_the_totals(st
     row = {
         "model": "m",
         "calls": 3,
+        "calls_without_usage": 1,  # the last: its count is no number
+        "unpriced": 2,
         "input": 7,
         "output": 2,
         "cache_read": None,
@@ -158,3 +162,74 @@ def test_a_source_that_nobody_knows_is_refused_and_one_that_is_known_is_counted_
     turn = session.append("assistant", "a", usage=usage | {"source": "otel"})
     assert turn.facts.model_call is not None
     assert turn.facts.model_call.counts == (100, 900, None, None, 5, None)
+
+
+def tell(store: Repository) -> None:
+    """Three sessions: of four calls one tells no usage, one tells 0 tokens; of two calls none tells any; one tells 0."""
+    usages: dict[str, list[dict[str, Any] | None]] = {
+        "some": [{"input_tokens": 3, "output_tokens": 2, "cost": 0.5}, {"output_tokens": 4}, None, {"input_tokens": 0}],
+        "none": [None, {"service_tier": "standard"}],
+        "nil": [{"input_tokens": 0, "output_tokens": 0, "cost": 0}],
+    }
+    for name, told in usages.items():
+        session = store.create(id=name)
+        session.append("user", "Hello")
+        for usage in told:
+            session.append("assistant", "Yes", model=f"m-{name}", usage=usage)
+        session.persist()
+
+
+TOLD: dict[str, tuple[Any, ...]] = {  # calls, those without usage, those without a cost, input, output, cost
+    "some": (4, 1, 3, 3, 6, 0.5),
+    "none": (2, 2, 2, None, None, None),
+    "nil": (1, 0, 0, 0, 0, 0),
+}
+
+
+def test_unknown_usage_is_unknown_in_every_sum_and_each_says_how_many_calls_told_none(store: Repository) -> None:
+    tell(store)
+    sums = ["calls", "calls_without_usage", "unpriced", "input", "output", "cost"]
+    for row in store.select("token-usage-by-session").to_dicts():
+        assert tuple(row[name] for name in sums) == TOLD[iris.session_id(row["session"])]
+    for row in store.select("token-usage-by-model").to_dicts():
+        assert tuple(row[name] for name in sums) == TOLD[row["model"][2:]]
+    for row in store.select("model-time").to_dicts():
+        assert tuple(row[name] for name in sums) == TOLD[row["model"][2:]]
+        assert (row["timed"], row["seconds"]) == (0, None)
+    for row in store.select("cost").to_dicts():
+        assert (row["calls"], row["unpriced"], row["cost"]) == tuple(TOLD[row["model"][2:]][at] for at in (0, 2, 5))
+    stats = store.stats(by="model")
+    for line in stats:
+        sums_of = (
+            line.calls,
+            line.calls_without_usage,
+            line.unpriced,
+            line.input_tokens,
+            line.output_tokens,
+            line.cost,
+        )
+        assert sums_of == TOLD[str(line.group)[2:]]
+    assert (stats.total.calls, stats.total.calls_without_usage) == (7, 3)
+    assert store.cost(by="session").total.calls_without_usage == 3
+
+
+def test_unknown_usage_is_unknown_in_lists_comparisons_and_pages(memory: Repository) -> None:
+    tell(memory)
+    for each in memory.summaries():
+        known = (each.calls, each.calls_without_usage, each.input_tokens, each.output_tokens, each.cost)
+        assert known == tuple(TOLD[each.id][at] for at in (0, 1, 3, 4, 5))
+    for name, counts in TOLD.items():
+        columns = ["calls", "calls_without_usage", "total_calls_without_usage", "input_tokens", "output_tokens", "cost"]
+        (row,) = memory.compare(name, columns=columns)
+        assert tuple(row.values()) == tuple(counts[at] for at in (0, 1, 1, 3, 4, 5))
+    tail = memory.diff("some", "none").left.counts
+    assert (tail.calls, tail.calls_without_usage, tail.input_tokens) == (4, 1, 3)
+    shown = {
+        "some": "tokens 3 in, 6 out (1 call without usage)",
+        "none": "tokens unknown (2 calls without usage)",
+        "nil": "tokens 0 in, 0 out<",
+    }
+    for name, tokens in shown.items():
+        page = io.BytesIO()
+        export_session(memory, name, "html", page)
+        assert tokens in page.getvalue().decode()

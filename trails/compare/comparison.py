@@ -99,6 +99,9 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Decimal | None = None
+    calls: int = 0
+    calls_without_usage: int = 0
+    """Those of the calls that reported neither input nor output tokens, which the sums leave out."""
 
     @property
     def tokens(self) -> int | None:
@@ -110,6 +113,8 @@ class Usage:
             total((self.input_tokens, other.input_tokens)),
             total((self.output_tokens, other.output_tokens)),
             total((self.cost, other.cost)),
+            self.calls + other.calls,
+            self.calls_without_usage + other.calls_without_usage,
         )
 
 
@@ -155,10 +160,17 @@ COLUMNS: Final[Mapping[str, FixedColumn]] = {
     "fork_index": FixedColumn("place", "the first index that it owns", lambda b: b.record.forked_at_index),
     "turns": FixedColumn("integer", "turns of its transcript, inherited ones included", lambda b: b.turns),
     "own_turns": FixedColumn("integer", "turns that it owns", lambda b: b.own_turns),
+    "calls": FixedColumn("integer", "model calls of its own turns", lambda b: b.own.calls),
+    "calls_without_usage": FixedColumn(
+        "integer", "those of its own calls that reported no tokens", lambda b: b.own.calls_without_usage
+    ),
     "input_tokens": FixedColumn("integer", "input tokens of its own turns", lambda b: b.own.input_tokens),
     "output_tokens": FixedColumn("integer", "output tokens of its own turns", lambda b: b.own.output_tokens),
     "tokens": FixedColumn("integer", "input and output tokens of its own turns", lambda b: b.own.tokens),
     "cost": FixedColumn("number", "the reported cost of its own turns", lambda b: _money(b.own.cost)),
+    "total_calls_without_usage": FixedColumn(
+        "integer", "calls of its transcript that reported no tokens", lambda b: b.total.calls_without_usage
+    ),
     "total_input_tokens": FixedColumn("integer", "input tokens of its transcript", lambda b: b.total.input_tokens),
     "total_output_tokens": FixedColumn("integer", "output tokens of its transcript", lambda b: b.total.output_tokens),
     "total_tokens": FixedColumn("integer", "input and output tokens of its transcript", lambda b: b.total.tokens),

@@ -63,8 +63,10 @@ def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
         ("output tokens", left.output_tokens, right.output_tokens),
         ("cost", left.cost, right.cost),
     ):
-        if mine or other:
+        if mine is not None or other is not None:
             rows.append((name, _number(mine), _number(other)))
+    if left.calls_without_usage or right.calls_without_usage:
+        rows.append(("calls without usage", str(left.calls_without_usage), str(right.calls_without_usage)))
     ours, theirs = left.tools, right.tools
     return rows + [
         (f"calls {name}", str(ours.get(name, 0)), str(theirs.get(name, 0))) for name in sorted({*ours, *theirs})

@@ -436,6 +436,8 @@ def count_entries(turns: Sequence[Turn]) -> Counts:
     tools = Counter(call.name for turn in turns for call in turn.tool_calls)
     return Counts(
         turns=len(turns),
+        calls=len(reported),
+        calls_without_usage=sum(each[0] is None and each[1] is None for each in reported),
         input_tokens=total(each[0] for each in reported),
         output_tokens=total(each[1] for each in reported),
         cost=total(each[2] for each in reported),

@@ -192,10 +192,10 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
 def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, list[_Call]]:
     calls: dict[str, list[_Call]] = {session_id: [] for session_id in session_ids}
     for session, index, input_, output, cost, model in reader.select_each("usage_by_turn", "sessions", session_ids):
-        usage = Usage(_whole(input_), _whole(output), _cost(cost))
-        if usage != _NOTHING or model is not None:  # else it is the call of a tool, which the turn answers
-            call = (int(index.value), usage, None if model is None else model.value)
-            calls[iris.session_id(session.value)].append(call)
+        read, written = _whole(input_), _whole(output)
+        usage = Usage(read, written, _cost(cost), calls=1, calls_without_usage=int(read is None and written is None))
+        call = (int(index.value), usage, None if model is None else model.value)
+        calls[iris.session_id(session.value)].append(call)
     for session_calls in calls.values():
         session_calls.sort(key=itemgetter(0))
     return calls

@@ -185,6 +185,10 @@ class Counts:
     """What one side's tail amounts to. Sums are of what was reported; None if nothing was."""
 
     turns: int = 0
+    calls: int = 0
+    """Model calls."""
+    calls_without_usage: int = 0
+    """Those of them that reported neither input nor output tokens: the sums leave them out."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Decimal | None = None
@@ -197,7 +201,10 @@ class Counts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values, ready for JSON."""
-        plain = {name: getattr(self, name) for name in ("turns", "input_tokens", "output_tokens")}
+        plain = {
+            name: getattr(self, name)
+            for name in ("turns", "calls", "calls_without_usage", "input_tokens", "output_tokens")
+        }
         return plain | {"cost": None if self.cost is None else float(self.cost), "tools": self.tools}
 
 

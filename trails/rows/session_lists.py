@@ -106,8 +106,13 @@ def ids_with_meta(connection: sqlite3.Connection, meta: Mapping[str, Any], limit
 PAGE_COLUMNS: Final = (
     "number", "id", "created", "principal", "agent", "branch", "state", "kind", "label", "key", "parent", "starts_at",
     "title", "project", "prompt", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
-    "cache_read", "cache_write", "cost", "by_activity",
+    "cache_read", "cache_write", "cost", "by_activity", "calls_without_usage",
 )  # fmt: skip
+_WITHOUT_USAGE: Final = (
+    "iif(s.input IS NULL AND s.output IS NULL, s.calls, (SELECT count(*) FROM calls c"
+    " WHERE c.home = s.id AND c.counts AND c.input IS NULL AND c.output IS NULL))"
+)
+"""How many of a session's calls reported neither input nor output tokens."""
 
 
 def page(
@@ -132,7 +137,7 @@ def page(
             asked.where(f"(s.by_{sort}, s.id) {beyond} (?, ?)", after[0], last[0][0])
         else:  # it was deleted, or changed: those like it may show again, and none is left out
             asked.where(f"s.by_{sort} {beyond}= ?", after[0])
-    columns = ", ".join(f"s.{each}" for each in PAGE_COLUMNS)
+    columns = ", ".join([*(f"s.{each}" for each in PAGE_COLUMNS[:-1]), _WITHOUT_USAGE])
     rows = _all(
         connection,
         f"SELECT s.by_{sort}, s.tie, {columns} FROM sessions s{asked.text()}"

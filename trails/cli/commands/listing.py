@@ -25,7 +25,8 @@ _SHORT: Final = 12
 """Ids of so many characters are never cut."""
 _SORTS: Final = ("created", "activity", "turns", "tokens")
 FIELDS: Final = (
-    *("id", "label", "title", "first_prompt", "turns", "own_turns", "calls", "input_tokens", "output_tokens", "cost"),
+    *("id", "label", "title", "first_prompt", "turns", "own_turns", "calls", "calls_without_usage"),
+    *("input_tokens", "output_tokens", "cost"),
     *("project", "created", "last_activity", "branch", "parent", "agent", "principal", "state"),
 )
 """The columns of tab-separated values."""
@@ -175,7 +176,9 @@ def stats(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: An
     """
     with cli.open_store(reading=True) as store:
         found = store.stats(**asked, meta=dict(cli.pairs(meta, "--meta")) or None)
-    _answer(found, ("sessions", "turns", "calls", "input", "output", "cached"), limit, as_tsv=as_tsv)
+    _answer(found, ("sessions", "turns", "calls", "unknown", "input", "output", "cached"), limit, as_tsv=as_tsv)
+    if found.total.calls_without_usage:
+        cli.note(f"{count(found.total.calls_without_usage, 'call')} with unknown usage, in no sum of tokens")
 
 
 @cli.command("cost", pager=True, as_of=True)
@@ -194,7 +197,7 @@ def cost(*, limit: int | None, as_tsv: bool, meta: tuple[str, ...], **asked: Any
     """
     with cli.open_store(reading=True) as store:
         found = store.cost(**asked, meta=dict(cli.pairs(meta, "--meta")) or None)
-    columns = ("calls", "input", "output", "cached", "cost", "estimated", "unpriced")
+    columns = ("calls", "unknown", "input", "output", "cached", "cost", "estimated", "unpriced")
     _answer(found, columns, limit, as_tsv=as_tsv)
     if found.total.unpriced:
         from trails.history.lookup import model_prices
@@ -219,13 +222,15 @@ def money(amount: float | None) -> str:
 
 
 _TOKENS: Final = {"input": "input_tokens", "output": "output_tokens", "cached": "cache_read_tokens"}
+_UNKNOWN: Final = "unknown"
+"""The heading of how many calls reported no tokens."""
 
 
 def _cell(row: Row, name: str) -> str:
     """Return a cell of a column as people read it."""
     if name in _TOKENS:
         return short_number(getattr(row, _TOKENS[name]))
-    value = getattr(row, name)
+    value = row.calls_without_usage if name == _UNKNOWN else getattr(row, name)
     return money(value) if name == "cost" else "-" if value is None else f"{value:,}"
 
 

@@ -276,7 +276,10 @@ class _Page:
         models = dict.fromkeys(call.model for call in calls if call.model)
         read, written = total(each[0] for each in reported), total(each[1] for each in reported)
         shown = ["-" if number is None else f"{number:,}" for number in (read, written)]
-        tokens = f"{shown[0]} in, {shown[1]} out" if read or written else None
+        unknown = sum(each[0] is None and each[1] is None for each in reported)
+        tokens = None if read is None and written is None else f"{shown[0]} in, {shown[1]} out"
+        if unknown:
+            tokens = f"{tokens or 'unknown'} ({count(unknown, 'call')} without usage)"
         return _Spent(read, written, tokens, ", ".join(models))
 
     def last_said(self, member: Member) -> str | None:

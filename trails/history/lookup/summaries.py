@@ -105,6 +105,8 @@ class SessionSummary(Value):
     """The length of its transcript, inherited turns included."""
     own_turns: int
     calls: int
+    calls_without_usage: int
+    """Those of them that reported neither input nor output tokens: the sums leave them out."""
     input_tokens: int | None
     """Neither read from the provider's cache nor written to it; None where no call reported any."""
     output_tokens: int | None
@@ -136,7 +138,8 @@ class SessionSummary(Value):
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "id": "text", "label": "text", "title": "text", "first_prompt": "text", "turns": "integer", "own_turns": "integer",
-    "calls": "integer", "input_tokens": "integer", "output_tokens": "integer", "cost": "number", "models": "names",
+    "calls": "integer",
+    "calls_without_usage": "integer", "input_tokens": "integer", "output_tokens": "integer", "cost": "number", "models": "names",
     "project": "text", "created": "time", "last_activity": "time", "branch": "text", "agent": "text", "principal": "text",
     "state": "text", "kind": "text", "parent": "text",
 }  # fmt: skip
@@ -399,6 +402,7 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
         turns=row["starts_at"] + row["own_turns"],
         own_turns=row["own_turns"],
         calls=row["calls"],
+        calls_without_usage=row["calls_without_usage"],
         input_tokens=row["input"],
         output_tokens=row["output"],
         cost=row["cost"] if row["calls"] > row["unpriced"] else None,

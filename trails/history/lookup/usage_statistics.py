@@ -43,6 +43,8 @@ class Row:
     turns: int | None = None
     """Turns, copies of one another counted once; None by model."""
     calls: int = 0
+    calls_without_usage: int = 0
+    """Calls that reported neither input nor output tokens: the sums of tokens leave them out."""
     input_tokens: int | None = None
     """Neither read from the provider's cache nor written to it. All tokens are sums of what is known; None where nothing is."""
     output_tokens: int | None = None
@@ -68,7 +70,8 @@ class Row:
 
 
 _KINDS: Final[Mapping[str, Kind]] = {
-    "group": "text", "sessions": "integer", "turns": "integer", "calls": "integer", "input_tokens": "integer",
+    "group": "text", "sessions": "integer", "turns": "integer", "calls": "integer",
+    "calls_without_usage": "integer", "input_tokens": "integer",
     "output_tokens": "integer", "reasoning_tokens": "integer", "cache_read_tokens": "integer",
     "cache_write_tokens": "integer", "cache_write_1h_tokens": "integer", "cost": "number",
     "reported": "integer", "estimated": "integer", "unpriced": "integer", "unpriced_models": "names",
@@ -112,11 +115,14 @@ class _Calls(NamedTuple):
     counts: Counts
     cost: Decimal | None
     is_reported: bool
+    is_counted: bool
+    """Whether they reported what they read or wrote."""
 
 
 @dataclass(slots=True)
 class _Sum:
     calls: int = 0
+    without_usage: int = 0
     counts: Counts = _UNKNOWN
     cost: Decimal | None = None
     reported: int = 0
@@ -127,6 +133,8 @@ class _Sum:
     def add(self, found: _Calls) -> None:
         """Add calls."""
         self.calls += found.calls
+        if not found.is_counted:
+            self.without_usage += found.calls
         self.counts = Counts(*map(total, zip(self.counts, found.counts, strict=True)))
         self.cost = total((self.cost, found.cost))
         if found.is_reported:
@@ -141,7 +149,8 @@ class _Sum:
         """Return the sums as a row."""
         counts, cost = self.counts, None if self.cost is None else float(self.cost)
         return Row(
-            group=group, sessions=sessions, turns=turns, calls=self.calls, input_tokens=counts.input,
+            group=group, sessions=sessions, turns=turns, calls=self.calls,
+            calls_without_usage=self.without_usage, input_tokens=counts.input,
             output_tokens=counts.output, reasoning_tokens=counts.reasoning, cache_read_tokens=counts.cache_read,
             cache_write_tokens=counts.cache_write, cache_write_1h_tokens=counts.cache_write_1h, cost=cost,
             reported=self.reported, estimated=self.estimated, unpriced=self.unpriced,
@@ -158,7 +167,7 @@ def _calls(rows: sqlite3.Connection, by: By, asked: Callable[[], Asked], prices:
         if price is None and by_package and is_counted and not is_reported:
             continue  # below
         known = Decimal(cost) if is_reported else None if price is None else price.of(counts)
-        yield _Calls(group, model, calls, counts, known, bool(is_reported))
+        yield _Calls(group, model, calls, counts, known, bool(is_reported), bool(is_counted))
     if not by_package or prices is None:
         return
     steps = model_prices.price_steps()
@@ -166,7 +175,15 @@ def _calls(rows: sqlite3.Connection, by: By, asked: Callable[[], Asked], prices:
         if prices.find(model) is None:
             counts, when = Counts(*tokens), None if slot is None else _EPOCH + slot * _SLOT
             price = model_prices.package_price(model, provider, when, steps[step - 1] + 1 if step else 0)
-            yield _Calls(group, model, calls, counts, None if price is None else price.of(counts), is_reported=False)
+            yield _Calls(
+                group,
+                model,
+                calls,
+                counts,
+                None if price is None else price.of(counts),
+                is_reported=False,
+                is_counted=True,
+            )
 
 
 def usage_statistics(
