@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 import trails
-from tests.support.engines import Answer
+from tests.support.engines import ENGINES, Answer, EnginesOf, answered
 from tests.support.nine_sessions import day, fill
 from trails import Compaction, Repository
 from trails.history.records import subagent_runs
@@ -87,20 +87,77 @@ NINE: list[Answer] = [
 
 VENDORS: list[Answer] = [
     # of what was deleted only the copy is left, and tells where the call was made; the pick counts for its source
-    ("model-history", {}, "session provider model answers timed first last", [
-        ("kept", "acme", "big-1", 1, 1, day(1), day(1)),
-        ("kept", "acme", "big-2", 2, 2, day(3), day(4)),
-        ("kept", None, None, 1, 1, day(5), day(5)),
-        ("lost", "globe", "round-7", 1, 1, day(2), day(2)),
-    ]),
+    (
+        "model-history",
+        {},
+        "session provider model answers timed first last",
+        [
+            ("kept", "acme", "big-1", 1, 1, day(1), day(1)),
+            ("kept", "acme", "big-2", 2, 2, day(3), day(4)),
+            ("kept", None, None, 1, 1, day(5), day(5)),
+            ("lost", "globe", "round-7", 1, 1, day(2), day(2)),
+        ],
+    ),
     ("model-history", {"session": "kept"}, "model answers", [("big-1", 1), ("big-2", 2), (None, 1)]),
-    ("tool-versions", {}, "tool server version answers first last", [
-        ("look", None, None, 1, day(8), day(8)),
-        ("look", "files", "1.0", 1, day(6), day(6)),
-        ("look", "files", "2.0", 2, day(7), day(9)),
-        ("send", "post", None, 1, day(9), day(9)),
-    ]),
+    (
+        "tool-versions",
+        {},
+        "tool server version answers first last",
+        [
+            ("look", None, None, 1, day(8), day(8)),
+            ("look", "files", "1.0", 1, day(6), day(6)),
+            ("look", "files", "2.0", 2, day(7), day(9)),
+            ("send", "post", None, 1, day(9), day(9)),
+        ],
+    ),
     ("tool-versions", {"tool": "send"}, "server answers", [("post", 1)]),
+]
+
+SETTINGS: list[Answer] = [
+    # the first answer tells three parameters, the second an empty one, the third none; the copy counts for its original
+    ("call-parameters", {}, "session index model parameter value", [
+        ("desk", 1, "big", "gen_ai.request.max_tokens", "100"),
+        ("desk", 1, "big", "gen_ai.request.stop_sequences", '["END","} now"]'),
+        ("desk", 1, "big", "gen_ai.request.temperature", "0.2"),
+        ("desk", 3, None, "gen_ai.request.tool_choice", 'auto, or \\"none\\"'),
+        ("fork", 2, "big", "gen_ai.request.temperature", "1"),
+    ]),
+    ("call-parameters", {"session": "desk", "parameter": "gen_ai.request.temperature"}, "index value prompt", [
+        (1, "0.2", "desk/system/1"),
+    ]),
+    ("call-parameters", {"parameter": "gen_ai.request.seed"}, "index", []),
+    ("policies-in-force", {"session": "desk", "at": 1}, "kind policy by index", [
+        ("hold", "A suit", "principal:eve", None),
+        ("permissionMode", "plan", "principal:ann", 0),
+        ("purpose", "Help (contract)", "principal:eve", None),
+        ("retention", "kept for 86400 seconds", "principal:eve", None),
+        ("system prompt", "Be brief", None, 0),
+    ]),
+    # by then the hold was lifted, a purpose of the session's own was stated, the mode and the prompt were changed
+    ("policies-in-force", {"session": "desk", "at": 3}, "kind policy by index", [
+        ("permissionMode", "acceptEdits", "principal:ann", 2),
+        ("purpose", "Complaint", "principal:eve", None),
+        ("retention", "kept for 86400 seconds", "principal:eve", None),
+        ("retention", "not kept, by the query SELECT ?session { ?session <urn:trails:meta:room> 1 }", "principal:eve", None),
+        ("system prompt", "Be exact", None, 2),
+    ]),
+    # the fork left before the second mode and prompt, and has a policy of its own
+    ("policies-in-force", {"session": "fork", "at": 2}, "kind policy index", [
+        ("approval_policy", "on-request", 2),
+        ("permissionMode", "plan", 0),
+        ("purpose", "Help (contract)", None),
+        ("retention", "kept for 86400 seconds", None),
+        ("retention", "not kept, by the query SELECT ?session { ?session <urn:trails:meta:room> 1 }", None),
+        ("sandbox_policy", '{"mode":"workspace-write","network":false}', 2),
+        ("system prompt", "Be brief", 0),
+    ]),
+    # a copy keeps its time; the hold is on the original
+    ("policies-in-force", {"session": "copy", "at": 1}, "kind policy", [
+        ("permissionMode", "plan"),
+        ("purpose", "Help (contract)"),
+        ("retention", "kept for 86400 seconds"),
+        ("system prompt", "Be brief"),
+    ]),
 ]  # fmt: skip
 
 
@@ -130,6 +187,39 @@ def vendors(store: Repository) -> None:
     tools.cherry_pick("kept", 0)
     tools.persist()
     tools.flatten(id="again")
+
+
+def settings(store: Repository) -> None:
+    """Fill a store with parameters of calls, and with policies that change between two answers."""
+    desk = store.create(id="desk", principal="ann", agent="clerk", system="Be brief", meta={"room": 1})
+    desk.persist()
+    store.registers.set_purpose("Help", "contract", agent="clerk", by="eve")
+    store.retention.add(keep_for=timedelta(days=1), by="eve")
+    other = store.retention.add(principal="ben", keep_for=timedelta(days=1), by="eve")
+    hold = store.holds.place("desk", reason="A suit", by="eve")
+    store.holds.place(principal="ben", reason="Another suit", by="eve")
+    desk.append("user", "Help", meta={"permissionMode": "plan"})
+    sent = {"gen_ai.request.temperature": 0.2, "gen_ai.request.max_tokens": 100}
+    told = {"attributes": sent | {"gen_ai.request.stop_sequences": ["END", "} now"]}}
+    desk.append("assistant", "How?", model="big", call=trails.Call(prompt=1), meta=told)
+    desk.persist()
+    desk.fork(at=2, id="fork").persist()
+    store.holds.lift(hold, by="eve")
+    store.retention.add(query="SELECT ?session { ?session <urn:trails:meta:room> 1 }", by="eve")
+    store.retention.end(other, by="eve")
+    desk.set_system("Be exact")
+    desk.append("user", "Complain", meta={"permissionMode": "acceptEdits"})
+    desk.persist()
+    desk.set_purpose("Complaint", by="eve")
+    desk.append("assistant", "Where?", meta={"attributes": {"gen_ai.request.tool_choice": 'auto, or "none"'}})
+    desk.append("assistant", "Here", model="big", meta={"note": "gen_ai.request.seed"})
+    desk.persist()
+    fork = store.load("fork")
+    context = {"approval_policy": "on-request", "sandbox_policy": {"mode": "workspace-write", "network": False}}
+    hot = {"turnContext": context, "attributes": {"gen_ai.request.temperature": 1}}
+    fork.append("assistant", "Otherwise", model="big", meta=hot)
+    fork.persist()
+    fork.flatten(id="copy")
 
 
 NINE_O_CLOCK = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -186,12 +276,6 @@ CLOCK: list[Answer] = [
         ("principal:ann", "rm", 1, 1, 1, 0, None),
     ]),
     ("tool-time", {"principal": "ben"}, "tool", []),
-    ("token-usage-by-model", {}, "model calls calls_without_usage unpriced input output cost", [
-        ("big", 3, 2, 2, 7, 2, Decimal("0.5")),
-        ("small", 1, 0, 1, 4, None, None),
-    ]),
-    ("token-usage-by-session", {"session": "other"}, "calls calls_without_usage unpriced input output", [(1, 0, 1, 4, None)]),
-    ("token-usage-by-session", {"session": "plan"}, "calls calls_without_usage unpriced input output", [(3, 2, 2, 7, 2)]),
 ]  # fmt: skip
 
 
@@ -267,4 +351,21 @@ def _desk_and_till(store: Repository) -> None:
     subagent_runs.register_run(run).commit(store.store)
 
 
-STORES = {fill: NINE, shop: SHOP, clock: CLOCK, vendors: VENDORS}
+USAGE: list[Answer] = [
+    ("token-usage-by-model", {}, "model calls calls_without_usage unpriced input output cost", [
+        ("big", 3, 2, 2, 7, 2, Decimal("0.5")),
+        ("small", 1, 0, 1, 4, None, None),
+    ]),
+    ("token-usage-by-session", {"session": "other"}, "calls calls_without_usage unpriced input output", [(1, 0, 1, 4, None)]),
+    ("token-usage-by-session", {"session": "plan"}, "calls calls_without_usage unpriced input output", [(3, 2, 2, 7, 2)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("answer", USAGE, ids=str)
+def test_a_sum_of_tokens_says_how_many_calls_it_leaves_out(engines_of: EnginesOf, engine: str, answer: Answer) -> None:
+    found, expected = answered(engines_of(clock), engine, answer)
+    assert found == expected
+
+
+STORES = {fill: NINE, shop: SHOP, clock: CLOCK, vendors: VENDORS, settings: SETTINGS}

@@ -225,9 +225,9 @@ def test_unknown_usage_is_unknown_in_lists_comparisons_and_pages(memory: Reposit
     tail = memory.diff("some", "none").left.counts
     assert (tail.calls, tail.calls_without_usage, tail.input_tokens) == (4, 1, 3)
     shown = {
-        "some": "tokens 3 in, 6 out (1 call without usage)",
-        "none": "tokens unknown (2 calls without usage)",
-        "nil": "tokens 0 in, 0 out<",
+        "some": ">3 in, 6 out (1 call without usage)<",
+        "none": ">unknown (2 calls without usage)<",
+        "nil": ">0 in, 0 out<",
     }
     for name, tokens in shown.items():
         page = io.BytesIO()

@@ -304,6 +304,7 @@ class TracedSession:
         } | _TOLD
         own = [key for key in span.attributes if key.startswith("gen_ai.") or key in spans.KEPT_ATTRIBUTES]
         kept = without_empty({key: span.attributes[key] for key in own if key not in is_told})
+        kept = {**spans.request_parameters(kept.get("llm.invocation_parameters")), **kept}
         stop = dict(enumerate(as_list(span.attributes.get("gen_ai.response.finish_reasons")))).get(number)
         provider = valid_name(span.text("gen_ai.provider.name", "gen_ai.system"))
         call = Call(**run_times(span.start, span.end), provider=provider)

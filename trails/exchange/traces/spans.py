@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -253,6 +253,14 @@ _CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
 KEPT_ATTRIBUTES: Final = ("llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type")
 """Attributes that are kept with the answer under their own names, in this order."""
 _DEEPEST_NESTING: Final = 20
+_REQUEST: Final[Mapping[str, str]] = {
+    "temperature": "temperature", "top_p": "top_p", "topP": "top_p", "top_k": "top_k", "topK": "top_k", "seed": "seed",
+    "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens",
+    "maxOutputTokens": "max_tokens", "max_tokens_to_sample": "max_tokens", "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty", "stop": "stop_sequences", "stop_sequences": "stop_sequences",
+    "n": "choice.count", "tool_choice": "tool_choice", "reasoning_effort": "reasoning_effort",
+}  # fmt: skip
+"""Providers' names of a request's parameters, and what comes after `gen_ai.request.` in OpenTelemetry's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +295,20 @@ class SpanContent:
     answers: tuple[SpanMessage, ...]
     system: str | None
     faults: tuple[tuple[str, object], ...]
+
+
+def request_parameters(told: object) -> dict[str, Any]:
+    """Return the parameters of a model call under the names that OpenTelemetry has for them; others are left out.
+
+    >>> request_parameters('{"temperature": 0.2, "max_completion_tokens": 100, "model": "m"}')
+    {'gen_ai.request.temperature': 0.2, 'gen_ai.request.max_tokens': 100}
+    """
+    parameters = as_object(read_json(told))
+    return {
+        f"gen_ai.request.{_REQUEST[name]}": value
+        for name, value in parameters.items()
+        if name in _REQUEST and value is not None
+    }
 
 
 def span_messages(span: TraceSpan) -> SpanContent:
