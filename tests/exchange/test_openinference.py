@@ -158,3 +158,20 @@ def test_new_spans_have_the_calls_and_conversations_that_were_counted(shared: Pa
     usages = [turn.usage for session in found.sessions for turn in session.paths[0] if turn.usage]
     assert sum(usage["input_tokens"] for usage in usages) == counted["input_tokens"]
     assert sum(usage["output_tokens"] for usage in usages) == counted["output_tokens"]
+
+
+def test_the_parameters_of_a_call_get_opentelemetrys_names_beside_their_own() -> None:
+    told = json.dumps({"temperature": 0.2, "max_completion_tokens": 9, "stop": ["END"], "seed": None, "user": "u"})
+    attributes = {
+        "llm__output_messages__0__message__content": "a",
+        "llm__output_messages__0__message__role": "assistant",
+    }
+    [[answer]] = [
+        session.paths[0] for session in parsed(span("1", "LLM", llm__invocation_parameters=told, **attributes)).sessions
+    ]
+    assert answer.meta["attributes"] == {
+        "gen_ai.request.temperature": 0.2,
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.request.stop_sequences": ["END"],
+        "llm.invocation_parameters": told,
+    }
