@@ -292,6 +292,8 @@ _NAMESPACES: Final = {
     "sioc": "http://rdfs.org/sioc/ns#",
     "schema": "https://schema.org/",
     "as": "https://www.w3.org/ns/activitystreams#",
+    "p-plan": "http://purl.org/net/p-plan#",
+    "opmv": "http://purl.org/net/opmv/ns#",
     "provone": "http://purl.dataone.org/provone/2015/01/15/ontology#",
 }
 _MATCHES: Final = {
@@ -299,6 +301,7 @@ _MATCHES: Final = {
     SKOS.closeMatch: "close",
     SKOS.broadMatch: "wider",
     SKOS.narrowMatch: "narrower",
+    SKOS.relatedMatch: "related",
 }
 
 
