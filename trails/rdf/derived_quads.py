@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import IO, Final, NamedTuple, cast
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store
+from pyoxigraph import Literal, NamedNode, Quad, QueryResultsFormat, QuerySolutions, RdfFormat, Store
 
+from trails.rdf import query_files
 from trails.rdf import vocab as v
 
-Read = Callable[
-    [NamedNode | None, NamedNode | None, NamedNode | Literal | None, NamedNode | DefaultGraph | None], Iterable[Quad]
-]
-"""Gives the quads that match a pattern, as `quads_for_pattern` of an engine does."""
+_SESSIONS: Final = 100
+"""Sessions whose turns are read at once: memory holds those."""
 _WORDS: Final = {v.PARENT_SESSION: v.PARENT_SESSION_ID, v.FORKED_AT_INDEX: v.FORKED_AT_INDEX_WORD}
 """What forks are stored with, and the words of Python for it."""
 DERIVED: Final = frozenset({v.PREVIOUS_TURN, *_WORDS.values()})
@@ -37,30 +36,45 @@ def are_named_in(text: str) -> bool:
     return "\\u" in text.lower() or any(name in text.replace("\\", "") for name in DERIVED_NAMES)
 
 
-def derived_quads(read: Read) -> Iterator[Quad]:
-    """Yield all derived quads, given what gives the stored ones. Memory holds the turns of one session at a time.
+def derived_lines(engine: Store) -> Iterator[bytes]:
+    """Yield lines of N-Quads, many at a time, that say all that is derived of what an engine holds.
 
     A turn that a transcript does not show has no turn before it: one of a session that is deleted, or being copied.
     """
-    sessions = {_subject(quad) for quad in read(None, v.TYPE, v.SESSION, v.CATALOG)}
-    stored = {prop: list(read(None, prop, None, v.CATALOG)) for prop in _WORDS}
+    sessions = [_subject(quad) for quad in engine.quads_for_pattern(None, v.TYPE, v.SESSION, v.CATALOG)]
+    stored = {prop: list(engine.quads_for_pattern(None, prop, None, v.CATALOG)) for prop in _WORDS}
     for prop, quads in stored.items():
-        yield from (Quad(quad.subject, _WORDS[prop], quad.object, v.CATALOG) for quad in quads)
+        yield "".join(f"{quad.subject} {_WORDS[prop]} {quad.object} .\n" for quad in quads).encode()
     lineage = _lineage(stored[v.PARENT_SESSION], stored[v.FORKED_AT_INDEX], sessions)
-    for session in sessions:
-        start, turns = lineage.starts.get(session, 0), _turns(read, session)
-        for index, later in turns.items():
-            if index < start:
-                continue
-            earlier = turns.get(index - 1, []) if index > start else _inherited(read, session, index - 1, lineage)
-            yield from (Quad(turn, v.PREVIOUS_TURN, before, v.CATALOG) for turn in later for before in earlier)
+    for place in range(0, len(sessions), _SESSIONS):
+        some = sessions[place : place + _SESSIONS]
+        owned = _turns(engine, some)
+        yield "".join(line for each in some for line in _edges(engine, each, owned[f"{each}"[:-1]], lineage)).encode()
+
+
+def _edges(engine: Store, session: NamedNode, turns: dict[int, list[str]], lineage: _Lineage) -> Iterator[str]:
+    """Yield a line for each turn that a session owns and each turn before that."""
+    start = lineage.starts.get(session, 0)
+    for index, later in turns.items():
+        if index < start:
+            continue
+        earlier = turns.get(index - 1, []) if index > start else _inherited(engine, session, index - 1, lineage)
+        yield from (f"{turn} {v.PREVIOUS_TURN} {before} .\n" for turn in later for before in earlier)
+
+
+def dump_with_derived(engine: Store, out: IO[bytes]) -> None:
+    """Write all that an engine holds, and what is derived of that, as N-Quads in no order."""
+    engine.dump(out, RdfFormat.N_QUADS)
+    for lines in derived_lines(engine):
+        out.write(lines)
 
 
 def with_derived(quads: Iterable[Quad]) -> set[Quad]:
     """Return quads, and what is derived of them."""
     engine = Store()
     engine.extend(quads)
-    return {*engine, *derived_quads(engine.quads_for_pattern)}
+    engine.load(b"".join(derived_lines(engine)), format=RdfFormat.N_QUADS)
+    return set(engine)
 
 
 def without_derived(quads: Iterable[Quad]) -> Iterator[Quad]:
@@ -99,23 +113,26 @@ def _number(quad: Quad) -> int:
     return int(text) if text.isascii() and text.isdecimal() else -1
 
 
-def _turns(read: Read, session: NamedNode) -> dict[int, list[NamedNode]]:
-    """Return the turns in a session's graph by the index in their IRI; a damaged store may have several at one."""
-    found: dict[int, list[NamedNode]] = defaultdict(list)
-    for quad in read(None, v.TYPE, v.TURN, session):
-        turn = _subject(quad)
-        number = turn.value.partition("/")[2].partition("-")[0]
+def _turns(engine: Store, sessions: Iterable[NamedNode]) -> dict[str, dict[int, list[str]]]:
+    """Return the turns of sessions by `<` and the session's IRI, then by index; a damaged store may have several at one."""
+    found: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    rows = engine.query(query_files.find("turn_iris").bind(sessions=list(sessions)))
+    text = cast(QuerySolutions, rows).serialize(format=QueryResultsFormat.TSV) or b""
+    for turn in text.decode().split("\n")[1:-1]:
+        session, _, rest = turn.partition("/")
+        number = rest.partition("-")[0]
         if number.isascii() and number.isdecimal():
-            found[int(number)].append(turn)
+            found[session][int(number)].append(turn)
     return found
 
 
-def _inherited(read: Read, session: NamedNode, index: int, lineage: _Lineage) -> list[NamedNode]:
+def _inherited(engine: Store, session: NamedNode, index: int, lineage: _Lineage) -> list[str]:
     """Return the turn that a fork shows at an index before its own: of the nearest ancestor that owns that index."""
     passed, owner = {session}, lineage.parents.get(session)
     while owner is not None and owner not in passed:  # a cycle, made by hand, ends
         if lineage.starts.get(owner, 0) <= index:
-            return [_subject(quad) for quad in read(None, v.INDEX, v.integer(index), owner)]
+            found = engine.quads_for_pattern(None, v.INDEX, v.integer(index), owner)
+            return [f"{quad.subject}" for quad in found]
         passed.add(owner)
         owner = lineage.parents.get(owner)
     return []

@@ -6,7 +6,8 @@ is nothing there to find. The rows of the catalog cannot be confined otherwise, 
 
 from __future__ import annotations
 
-from typing import IO, Any, Final
+from functools import partial
+from typing import Any, Final
 
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
@@ -17,7 +18,7 @@ from trails.history.lookup import session_quads
 from trails.history.records import conversations
 from trails.model import iris, validation
 from trails.rdf import query_files, query_guard, vocab
-from trails.rdf.derived_quads import are_named_in, derived_quads
+from trails.rdf.derived_quads import are_named_in, dump_with_derived
 from trails.runtime import keys
 from trails.session import Repository, presentation
 from trails.store.contract import Result, Solutions
@@ -78,13 +79,8 @@ class View(Handle, public=True):
 
     def _source(self, *, derives: bool) -> Source:
         """Return what queries are asked of, with or without what is derived of what can be seen."""
-        engine = self._engine  # not this view: whoever keeps the source keeps no view
-
-        def dump(out: IO[bytes]) -> None:
-            engine.dump(out, ox.RdfFormat.N_QUADS)
-            if derives:
-                ox.serialize(derived_quads(engine.quads_for_pattern), out, format=ox.RdfFormat.N_QUADS)
-
+        engine = self._engine
+        dump = partial(dump_with_derived, engine) if derives else partial(engine.dump, format=ox.RdfFormat.N_QUADS)
         return Source(f"the view of {self._session_id}", self, derives, dump=dump)
 
     def __repr__(self) -> str:

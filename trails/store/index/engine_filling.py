@@ -13,7 +13,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
-from trails.rdf.derived_quads import derived_quads
+from trails.rdf.derived_quads import derived_lines
 from trails.store.log.records import CommitRecord
 
 BULK_FROM: Final = 4_000
@@ -103,7 +103,13 @@ def copy_quads(engine: ox.Store, folder: Path) -> None:
 def derive(folder: Path) -> None:
     """Add to the files of an engine what follows from its quads."""
     engine = ox.Store(str(folder))
-    engine.bulk_extend(derived_quads(engine.quads_for_pattern))
+    waiting: list[bytes] = []
+    for lines in derived_lines(engine):
+        waiting.append(lines)
+        if sum(map(len, waiting)) >= _STEP:
+            engine.bulk_load(b"".join(waiting), ox.RdfFormat.N_QUADS)
+            waiting.clear()
+    engine.bulk_load(b"".join(waiting), ox.RdfFormat.N_QUADS)
     engine.flush()
 
 

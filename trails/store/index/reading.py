@@ -16,7 +16,7 @@ import pyoxigraph as ox
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.rdf import query_guard, vocab
-from trails.rdf.derived_quads import derived_quads
+from trails.rdf.derived_quads import dump_with_derived
 from trails.store import tsv
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.log.commit_batch import matching
@@ -222,10 +222,10 @@ class EngineReader(Handle):
 
     def _dump(self, out: IO[bytes], *, derives: bool) -> None:
         with self._unchanged() if derives else contextlib.nullcontext(), self._gate, self._reading():
-            engine = self._engine()
-            engine.dump(out, ox.RdfFormat.N_QUADS)
             if derives:
-                ox.serialize(derived_quads(engine.quads_for_pattern), out, format=ox.RdfFormat.N_QUADS)
+                dump_with_derived(self._engine(), out)
+            else:
+                self._engine().dump(out, ox.RdfFormat.N_QUADS)
 
     def _unchanged(self) -> AbstractContextManager[object]:
         """Return what keeps the engine as it is while it is read more than once. Held before the gate is entered."""
