@@ -113,7 +113,11 @@ def test_the_program_refuses_what_a_log_signed_and_is_no_receipt(fields: dict[st
 
 
 def test_another_statement_of_the_log_is_no_receipt() -> None:
-    for statement in (b"{}", b'{"_type": 1, "subject": 1, "predicateType": 1, "predicate": {}}', b"[]"):
+    right = open_payload(FORMS["envelope"], [KEY])
+    of_another_type = right.replace(b"trails/erasure-receipt/v1", b"trails/audit-pack/v1")
+    about_another_line = right.replace(b'"sha256": "', b'"sha256": "0', 1)
+    assert of_another_type != right != about_another_line
+    for statement in (b"{}", b"[]", of_another_type, about_another_line):
         with pytest.raises(IntegrityError):
             open_receipt(sign_envelope(statement, SIGNER), [KEY])
 
