@@ -50,7 +50,7 @@ def test_a_pack_holds_records_proofs_report_and_what_checks_them(store: Reposito
     store.delete("recipes", by="dave")
     files = packed(store, "tail", kept=kept)
     assert sorted(files) == [
-        *("README.txt", "growth.proof", "kept.checkpoint", "manifest.json", "manifest.note"),
+        *("README.txt", "agents.json", "growth.proof", "kept.checkpoint", "manifest.json", "manifest.note"),
         *("proofs/00001.proof", "proofs/00002.proof", "proofs/00003.proof", "proofs/00004.proof"),
         *("provenance.json", "records.nq", "report.checkpoint", "report.html", "report.json", "report.md"),
         *("ro-crate-metadata.json", "verify_export.py"),

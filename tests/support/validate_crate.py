@@ -1,6 +1,7 @@
-"""Validate a folder as an RO-Crate: `python validate_crate.py FOLDER`, by an interpreter that has roc-validator and rocrate.
+"""Validate a folder as an RO-Crate: `python validate_crate.py FOLDER PROFILE...`.
 
-Nothing is fetched: the context is the one that comes with rocrate, in which the terms that we use mean the same in each version.
+The interpreter has roc-validator and rocrate. Nothing is fetched: the context is that of rocrate, for RO-Crate 1.3.
+The terms that we use mean the same in 1.1 and 1.2, but for the types of Bioschemas, which 1.3 has in a folder of their own.
 It prints JSON: of each profile the issues of level REQUIRED, and what the package rocrate reads of the crate.
 """
 
@@ -18,8 +19,8 @@ from rocrate.rocrate import ROCrate
 from rocrate_validator import models, services
 from rocrate_validator.utils.document_loader import install_document_loader
 
-PROFILES = ("ro-crate-1.2", "process-run-crate-0.5")
-_CONTEXT = Path(rocrate.__file__).with_name("data") / "ro-crate.jsonld"
+_CONTEXT = (Path(rocrate.__file__).with_name("data") / "ro-crate.jsonld").read_bytes()
+_CONTEXT_1_2 = _CONTEXT.replace(b'"https://bioschemas.org/terms/', b'"https://bioschemas.org/')
 
 
 class _Canned(requests.adapters.BaseAdapter):
@@ -30,18 +31,18 @@ class _Canned(requests.adapters.BaseAdapter):
         response = requests.Response()
         response.request, response.url, response.status_code = request, str(request.url), 200 if known else 404
         response.headers["Content-Type"] = "application/ld+json"
-        response.raw = io.BytesIO(_CONTEXT.read_bytes() if known else b"")
+        response.raw = io.BytesIO(_CONTEXT_1_2 if known else b"")
         return response
 
     def close(self) -> None:
         pass
 
 
-def main(folder: str) -> dict[str, Any]:
+def main(folder: str, profiles: list[str]) -> dict[str, Any]:
     requests.Session.get_adapter = lambda *_, **__: _Canned()  # type: ignore[method-assign] # no network
     install_document_loader()
     issues = {}
-    for profile in PROFILES:
+    for profile in profiles:
         level = models.Severity.REQUIRED
         settings = services.ValidationSettings(
             rocrate_uri=folder, profile_identifier=profile, requirement_severity=level, no_cache=True
@@ -56,4 +57,4 @@ def main(folder: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(main(sys.argv[1]), sys.stdout)
+    json.dump(main(sys.argv[1], sys.argv[2:]), sys.stdout)

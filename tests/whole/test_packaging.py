@@ -89,9 +89,9 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
 # --- what continuous integration installs
 
 
-def locked() -> dict[str, list[str]]:
+def locked(lock: str = "requirements.txt") -> dict[str, list[str]]:
     """Return the hashes that the lock file gives for each `name==version`."""
-    file = ROOT / ".ci" / "requirements.txt"
+    file = ROOT / ".ci" / lock
     if not file.is_file():
         pytest.skip("the lock file is not beside these tests")
     found: dict[str, list[str]] = {}
@@ -105,13 +105,14 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_every_package_of_continuous_integration_is_pinned_by_its_hashes() -> None:
-    assert len(locked()) > 40
-    for name, hashes in locked().items():
+@pytest.mark.parametrize("lock", ["requirements.txt", "crates.txt"])
+def test_every_package_of_continuous_integration_is_pinned_by_its_hashes(lock: str) -> None:
+    assert len(locked(lock)) > 40
+    for name, hashes in locked(lock).items():
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", name)
         assert hashes, name
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
-    assert "://" not in (ROOT / ".ci" / "requirements.txt").read_text("utf-8")
+    assert "://" not in (ROOT / ".ci" / lock).read_text("utf-8")
 
 
 def test_all_that_the_project_names_is_pinned() -> None:

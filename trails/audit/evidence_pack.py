@@ -18,6 +18,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails.audit import report as documents
+from trails.audit.agent_definitions import AGENTS, agent_definitions
 from trails.audit.report import Report, report_extension
 from trails.audit.run_crate import run_crate
 from trails.errors import IntegrityError, InvalidInput
@@ -79,8 +80,10 @@ def make_pack(
             files["report.checkpoint"] = signed.encode()
         if signed is not None and checkpoint is not None:
             files["growth.proof"] = repository.proofs.growth(checkpoint, signed).to_json().encode()
-        crate_names = [*files, MANIFEST, *([] if signer is None else [NOTE])]
-        files[CRATE] = run_crate(repository, report, crate_names)
+        agents = agent_definitions(repository, read)
+        if agents is not None:
+            files[AGENTS] = agents
+        files[CRATE] = run_crate(repository, report, files, [MANIFEST] if signer is None else [MANIFEST, NOTE])
         files[MANIFEST] = _manifest(files, report, missing)
         if signer is not None:
             files[NOTE] = sign(signed_text(files[MANIFEST]), signer).encode()

@@ -1,9 +1,13 @@
-"""Describe a pack as an RO-Crate 1.2 by the profile Process Run Crate 0.5, of the Workflow Run Crate collection.
+"""Describe a pack as an RO-Crate 1.2 by profiles of the Workflow Run Crate collection, version 0.5.
 
 A model call is a `CreateAction` whose instrument is the model, a tool call one whose instrument is the tool, both as
-`SoftwareApplication`. A session has no workflow that was written before it ran, so the profiles that need one do not apply.
+`SoftwareApplication`: Process Run Crate. Where sessions had system prompts, `agents.json` has these, and is the workflow by which
+each such session ran: Workflow Run Crate and Workflow RO-Crate. Without one no workflow was there before the session ran, and
+these profiles are not claimed. Provenance Run Crate asks for the steps of a workflow, which instructions to a model do not have.
+
 The crate holds no text of a turn: `records.nq` has them, and the crate names their IRIs and digests. Sources:
-https://www.researchobject.org/ro-crate/specification/1.2 and https://w3id.org/ro/wfrun/process/0.5.
+https://www.researchobject.org/ro-crate/specification/1.2, https://w3id.org/ro/wfrun/process/0.5,
+https://w3id.org/ro/wfrun/workflow/0.5 and https://w3id.org/workflowhub/workflow-ro-crate/1.0.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import trails
+from trails.audit.agent_definitions import AGENTS
 from trails.audit.report import Report
 from trails.errors import TrailsError
 from trails.model import iris
-from trails.model.values import ToolCall, ToolResult, Turn
+from trails.model.values import SessionRecord, ToolCall, ToolResult, Turn
 from trails.provenance.crate_reader import CRATE, EXPORT
 from trails.session import Repository
 
@@ -26,26 +31,56 @@ RO_CRATE: Final = "https://w3id.org/ro/crate/1.2"
 RO_CRATE_BASE: Final = "https://w3id.org/ro/crate/1.1"
 """The version that Process Run Crate 0.5 builds on. The crate conforms to both."""
 PROCESS_RUN: Final = "https://w3id.org/ro/wfrun/process/0.5"
+WORKFLOW_RUN: Final = "https://w3id.org/ro/wfrun/workflow/0.5"
+WORKFLOW: Final = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+_PROFILES: Final = {
+    PROCESS_RUN: ("Process Run Crate", "0.5"),
+    WORKFLOW_RUN: ("Workflow Run Crate", "0.5"),
+    WORKFLOW: ("Workflow RO-Crate", "1.0"),
+}
 _FORMATS: Final = {
     ".json": "application/json", ".md": "text/markdown", ".html": "text/html", ".nq": "application/n-quads",
     ".py": "text/x-python", ".txt": "text/plain", ".proof": "application/json", ".checkpoint": "text/plain",
     ".note": "text/plain", ".tsr": "application/timestamp-reply",
 }  # fmt: skip
+_DESCRIPTIONS: Final = {
+    "report.json": "The audit report, for programs",
+    "report.md": "The audit report, as text",
+    "report.html": "The audit report, as a page",
+    "records.nq": "The sessions, exactly, with the texts of their turns",
+    "provenance.json": "The sessions as W3C PROV, in PROV-JSON",
+    AGENTS: "The system prompts of the sessions, which were there before the turns that were made under them",
+    "verify_export.py": "A program that checks the pack with the log's public key and Python 3.9 alone",
+    "README.txt": "What each file of the pack is",
+    "kept.checkpoint": "The signed state of the log that the store was held against",
+    "kept.checkpoint.tsr": "A time-stamp token over that state, RFC 3161",
+    "report.checkpoint": "The signed state of the log that vouches for the report",
+    "growth.proof": "The proof that the log only grew between the two states",
+    "manifest.json": "The SHA-256 of each file, as an in-toto statement",
+    "manifest.note": "The SHA-256 of the manifest, signed by the log",
+}
+_PROOF: Final = "The proof that the last turn of a session was in the log"
 _RIGHTS: Final = "#rights"
+_INSTRUCTIONS: Final = "#instructions"
 _TRAILS: Final = "#trails"
 Entity = dict[str, Any]
 
 
-def run_crate(repository: Repository, report: Report, names: Sequence[str]) -> bytes:
-    """Return `ro-crate-metadata.json` of a pack with the files of these names; equal reports and stores give equal bytes."""
+def run_crate(repository: Repository, report: Report, files: Mapping[str, bytes], later: Sequence[str]) -> bytes:
+    """Return `ro-crate-metadata.json` of a pack; equal reports and stores give equal bytes.
+
+    `later` are the names of files that are made after it, since they hold its digest.
+    """
     entities: dict[str, Entity] = {}
     actions = []
     for session_id, _, _ in report.sessions:
-        for entity in _session_entities(repository, session_id):
+        for entity in _session_entities(repository, session_id, has_agents=AGENTS in files):
             entities.setdefault(entity["@id"], entity)
             if entity["@type"] == "CreateAction":
                 actions.append(entity["@id"])
-    files = [_file(name) for name in sorted(names)]
+    parts = {name: _file(name, files.get(name)) for name in sorted([*files, *later])}
+    runs = any(entity.get("instrument") == _ref(AGENTS) for entity in entities.values())
+    profiles = [*_PROFILES] if runs else [PROCESS_RUN]
     root = {
         "@id": "./",
         "@type": "Dataset",
@@ -53,11 +88,11 @@ def run_crate(repository: Repository, report: Report, names: Sequence[str]) -> b
         "description": f"Agent sessions, their proofs and an audit report of {report.time}, made by Trails {report.version}",
         "datePublished": report.time,
         "license": _ref(_RIGHTS),
-        "conformsTo": _ref(PROCESS_RUN),
-        "hasPart": [_ref(each["@id"]) for each in files],
-        "mentions": [_ref(each) for each in actions],
+        "conformsTo": [_ref(each) for each in profiles] if runs else _ref(PROCESS_RUN),
+        "hasPart": [_ref(each) for each in parts],
+        "mentions": [_ref(each) for each in (_TRAILS, *dict.fromkeys(actions))],
     }
-    graph = [
+    graph: list[Entity] = [
         {
             "@id": CRATE,
             "@type": "CreativeWork",
@@ -65,7 +100,7 @@ def run_crate(repository: Repository, report: Report, names: Sequence[str]) -> b
             "about": _ref("./"),
         },
         root,
-        {"@id": PROCESS_RUN, "@type": ["CreativeWork", "Profile"], "name": "Process Run Crate", "version": "0.5"},
+        *(_profile(each) for each in profiles),
         {"@id": EXPORT, "@type": "CreativeWork", "name": "The Trails ontology"},
         {
             "@id": _RIGHTS,
@@ -74,21 +109,35 @@ def run_crate(repository: Repository, report: Report, names: Sequence[str]) -> b
             "description": "No licence is granted. Ask whoever gave you the pack.",
         },
         _software(_TRAILS, "Trails", version=trails.__version__, url="https://w3id.org/trails"),
-        *files,
+        *parts.values(),
         *entities.values(),
     ]
+    if runs:
+        root["mainEntity"] = _ref(AGENTS)
+        parts[AGENTS]["@type"] = ["File", "SoftwareSourceCode", "ComputationalWorkflow"]
+        parts[AGENTS]["programmingLanguage"] = _ref(_INSTRUCTIONS)
+        language = _software(_INSTRUCTIONS, "Instructions to a language model", url=f"{EXPORT}SystemPrompt")
+        graph.append(language | {"@type": "ComputerLanguage"})
     return (
         json.dumps({"@context": f"{RO_CRATE}/context", "@graph": graph}, ensure_ascii=False, indent=1) + "\n"
     ).encode()
+
+
+def _profile(iri: str) -> Entity:
+    name, version = _PROFILES[iri]
+    return {"@id": iri, "@type": ["CreativeWork", "Profile"], "name": name, "version": version}
 
 
 def _ref(name: str) -> Entity:
     return {"@id": name}
 
 
-def _file(name: str) -> Entity:
+def _file(name: str, data: bytes | None) -> Entity:
     ending = f".{name.rpartition('.')[2]}"
     entity: Entity = {"@id": name, "@type": "File", "name": name, "encodingFormat": _FORMATS[ending]}
+    entity["description"] = _PROOF if name.startswith("proofs/") else _DESCRIPTIONS[name]
+    if data is not None:
+        entity["contentSize"] = str(len(data))
     if name == "records.nq":
         entity["conformsTo"] = _ref(EXPORT)
     return entity
@@ -103,8 +152,8 @@ def _software(name: str, label: str, *, version: str | None = None, url: str | N
 # --- sessions
 
 
-def _session_entities(repository: Repository, session_id: str) -> Iterator[Entity]:
-    """Yield what a crate says of a session: itself, who wrote in it, its own turns, and the calls that made these."""
+def _session_entities(repository: Repository, session_id: str, *, has_agents: bool) -> Iterator[Entity]:
+    """Yield what a crate says of a session: itself, who wrote in it, its own turns, and what made these."""
     record = repository.record(session_id)
     session: Entity = {
         "@id": iris.session(session_id),
@@ -118,11 +167,16 @@ def _session_entities(repository: Repository, session_id: str) -> Iterator[Entit
     if record.parent_session_id is not None:
         session["isBasedOn"] = _ref(iris.session(record.parent_session_id))
     try:
-        turns = repository.load(session_id).turns
+        loaded = repository.load(session_id)
+        turns = loaded.turns
+        answered = max((each.index for each in turns if each.role == "assistant"), default=-1)
+        ran = has_agents and answered >= record.starts_at and loaded.worktree.prompt_at(answered) is not None
     except TrailsError as error:  # the report names what is wrong
         yield {**session, "description": f"Its turns cannot be read: {error}"}
         return
     yield session
+    if ran:
+        yield from _run(record, turns)
     calls: dict[str, tuple[Turn, ToolCall]] = {}
     before: Turn | None = None
     for turn in turns:
@@ -130,6 +184,21 @@ def _session_entities(repository: Repository, session_id: str) -> Iterator[Entit
             yield from _turn_entities(turn, before, calls)
         calls |= {call.id: (turn, call) for call in turn.tool_calls}
         before = turn
+
+
+def _run(record: SessionRecord, turns: Sequence[Turn]) -> Iterator[Entity]:
+    """Yield that a session ran by the instructions that its agent had, and for whom."""
+    principal = iris.principal(record.principal)
+    yield _author(principal)
+    yield {
+        "@id": f"#run/{quote(record.id, safe='')}",
+        "@type": "CreateAction",
+        "name": f"run of {record.id}",
+        "description": f"The agent {record.agent} answered in the session {record.id} by the system prompts in {AGENTS}",
+        "instrument": _ref(AGENTS),
+        "agent": _ref(principal),
+        "result": _ref(record.iri),
+    } | _times(record.created, turns[-1].time)
 
 
 def _turn_entities(turn: Turn, before: Turn | None, calls: Mapping[str, tuple[Turn, ToolCall]]) -> Iterator[Entity]:
@@ -171,9 +240,9 @@ def _model_call(turn: Turn, before: Turn | None) -> Iterator[Entity]:
         instrument = _software(f"#model/{quote(turn.model, safe='')}", turn.model, url=f"{EXPORT}model")
         yield instrument
     ended = turn.time if call is None or call.ended is None else call.ended
-    action = _action(
-        iris.model_call(turn.iri), f"model call of turn {turn.index} of {turn.session_id}", instrument, turn
-    )
+    name = f"model call of turn {turn.index} of {turn.session_id}"
+    said = f"{instrument['name']} answered as turn {turn.index} of the session {turn.session_id}"
+    action = _action(iris.model_call(turn.iri), name, instrument, turn) | {"description": said}
     if before is not None:
         action["object"] = _ref(before.iri)
     yield (
@@ -188,11 +257,10 @@ def _tool_call(turn: Turn, number: int, result: ToolResult, asking: Turn, call: 
     yield instrument
     name = f"tool call {call.id} of turn {asking.index} of {asking.session_id}"
     action = _action(iris.tool_result(turn.iri, number), name, instrument, turn)
-    action |= {"agent": _ref(asking.author_iri), "object": _ref(asking.iri)}
-    if result.approved_by or result.refused_by:
-        action["description"] = (
-            f"approved by {result.approved_by}" if result.approved_by else f"refused by {result.refused_by}"
-        )
+    said = f"{call.name} answered turn {asking.index} of the session {asking.session_id}"
+    said += f", approved by {result.approved_by}" if result.approved_by else ""
+    said += f", refused by {result.refused_by}" if result.refused_by else ""
+    action |= {"agent": _ref(asking.author_iri), "object": _ref(asking.iri), "description": said}
     ended = result.ended or turn.time
     yield action | _times(result.started, ended) | _status(failed=result.is_error, why=result.outcome)
 
@@ -215,4 +283,4 @@ def _times(started: datetime | None, ended: datetime | None) -> Entity:
 
 def _status(*, failed: bool, why: str | None) -> Entity:
     status = f"http://schema.org/{'Failed' if failed else 'Completed'}ActionStatus"
-    return {"actionStatus": _ref(status), **({"error": why or "it failed"} if failed else {})}
+    return {"actionStatus": status, **({"error": why or "it failed"} if failed else {})}

@@ -31,7 +31,7 @@ NOTE = "manifest.note"
 """A note by the log's key with the SHA-256 of the manifest."""
 _KEPT, _SIGNED, _GROWTH, _TOKEN = "kept.checkpoint", "report.checkpoint", "growth.proof", "kept.checkpoint.tsr"
 _RECORDS, _REPORT = "records.nq", "report.json"
-_OPAQUE = ("report.md", "report.html", "provenance.json", "ro-crate-metadata.json")
+_OPAQUE = ("report.md", "report.html", "provenance.json", "agents.json", "ro-crate-metadata.json")
 
 NOT_SEEN = (
     "whether the store's log was rewritten before its first checkpoint that you know: hold kept.checkpoint against your own",
