@@ -422,6 +422,65 @@ def test_a_request_to_a_server_is_one_read_by_its_principal() -> None:
         assert reads[-1].query_digest == hashlib.sha256(b"ASK{}").hexdigest()
 
 
+def test_what_shows_a_session_names_it_whichever_way_it_was_asked_for() -> None:
+    from tests.support.served import served
+
+    with trails.open(":memory:", record_reads=True) as store:
+        for name in ("one", "two"):
+            session = store.create(id=name, label=f"the-{name}")
+            session.append("user", "Hello")
+            session.persist()
+        with served(store) as address:
+            for path in (
+                "/api/diff?left=one&right=two",
+                "/graphs?graph=urn:trails:session:two",
+                "/api/sessions/the-two/turns",
+                "/compare?left=one&right=two",
+            ):
+                urllib.request.urlopen(f"{address.rstrip('/')}{path}").read()  # noqa: S310 - our own server
+        reads = sorted(store.registers.reads(), key=lambda each: each.started)
+        assert [each.used for each in reads] == [("one", "two"), ("two",), ("two",), ("one", "two")]
+
+
+def test_a_program_that_compares_diffs_and_lists_texts_and_notes_is_on_record(watched: Repository) -> None:
+    watched.create(id="other").persist()
+    watched.diff("plan", "other@0")
+    watched.diff(watched.load("other"), "plan")
+    watched.compare(["plan", "other"])
+    watched.notes.list("plan")
+    watched.summaries()
+    reads = sorted(watched.registers.reads(), key=lambda each: each.started)
+    assert [(each.action, each.used, each.count) for each in reads] == [
+        ("diff", ("other", "plan"), 2),
+        ("load", ("other",), 1),
+        ("compare", ("other", "plan"), 1),
+        ("notes", ("plan",), 1),
+        ("summaries", (), 1),
+    ]
+
+
+def test_commands_name_all_sessions_the_query_and_a_copy_of_the_whole_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "s"
+    with trails.open(place, create=True) as store:
+        for name in ("one", "two"):
+            store.create(id=name).persist()
+    monkeypatch.setenv("TRAILS_RECORD_READS", "1")
+    ok(invoke("compare", "one", "two", store=place))
+    ok(invoke("query", "exchanges", "-p", "session=two", store=place))
+    ok(invoke("query", "ASK {}", store=place))
+    ok(invoke("copy", str(place), str(tmp_path / "copy")))
+    with trails.open(place, record_reads=False) as store:
+        reads = [(each.action, each.used, each.query, each.query_digest) for each in store.registers.reads()]
+    assert reads == [
+        ("compare", ("one", "two"), None, None),
+        ("query", ("two",), "exchanges", None),
+        ("query", (), None, hashlib.sha256(b"ASK {}").hexdigest()),
+        ("copy", (), None, None),
+    ]
+
+
 def test_of_a_destroyed_backup_nothing_more_is_noted(kept: Repository) -> None:
     kept.registers.destroyed_backup("nightly")
     kept.redact("plan", 0)

@@ -281,8 +281,8 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
     return store
 
 
-_WITH_READS_OF_THEIR_OWN: Final = {"serve": "python", "ui": "python", "mcp": "mcp"}
-"""Commands that others read through, and through what the reads are on record."""
+_WITH_READS_OF_THEIR_OWN: Final = {"serve": "python", "ui": "python", "mcp": "mcp", "query": "command"}
+"""Commands of which each read is on record by itself, and through what: what others read through, and a query by its name."""
 
 
 def _record_command(store: trails.Repository, *, is_noted: bool) -> None:
@@ -304,12 +304,13 @@ def _sessions_named(store: trails.Repository, given: Mapping[str, Any]) -> list[
     """Return the ids of the sessions that the arguments of a command name, of those that are there."""
     from trails.history.lookup import names
 
-    found = []
-    for name in ("session", "ref", "left", "right", "root"):
-        if isinstance(given.get(name), str):
+    session_ids = []
+    for name in ("session", "ref", "left", "right", "root", "roots", "sessions", "parent", "place"):
+        value = given.get(name)
+        for each in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
             with suppress(trails.TrailsError):
-                found.append(names.parse_revision(store.workspace, given[name]).session_id)
-    return found
+                session_ids.append(names.parse_revision(store.workspace, each).session_id)
+    return session_ids
 
 
 # --- options and arguments that many commands share

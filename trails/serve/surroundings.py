@@ -16,6 +16,8 @@ from urllib.parse import parse_qs
 import orjson
 from starlette.exceptions import HTTPException
 
+from trails.errors import TrailsError
+from trails.history.lookup import names
 from trails.history.read_records import PART_OF_READ
 from trails.model import iris, validation
 
@@ -85,16 +87,28 @@ def _note_read(store: Repository, scope: Scope) -> None:
     asked = parse_qs(scope["query_string"].decode("latin-1"))
     is_query = path.startswith(("/queries/", "/audit/questions/"))
     query = str(given.pop("name", "")) or None if is_query else None
-    named = [str(given[each]) for each in ("session", "id") if each in given] + asked.get("session", [])
-    named += asked.get("id", []) if part not in _PARTS else []
+    named = [str(given[each]) for each in ("session", "id") if each in given]
+    named += [value for name in _NAMING if part not in _PARTS or name != "id" for value in asked.get(name, [])]
     store.workspace.reads.note(
         store.workspace.who(principal),
         scope.get("trails.route") or path if part not in ("queries", "audit") else f"/{part}",
-        filter(validation.is_session_id, (each.removeprefix(iris.session("")) for each in named)),
+        [each for value in named if (each := _session_of(store, value)) is not None],
         through=_PARTS.get(part, "console"),
         query=query,
         text=scope.get("trails.query"),
     )
+
+
+_NAMING: Final = ("session", "sessions", "left", "right", "graph", "ref", "id")
+"""The parameters of requests that name sessions."""
+
+
+def _session_of(store: Repository, name: str) -> str | None:
+    """Return the id of a session by any of its names; one that is not stored is the id itself, if it can be one."""
+    plain = name.removeprefix(iris.session(""))
+    with contextlib.suppress(TrailsError):
+        return names.parse_revision(store.workspace, plain).session_id
+    return plain if validation.is_session_id(plain) else None
 
 
 def _first_part(path: str, status: int) -> str:

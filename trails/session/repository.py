@@ -597,7 +597,15 @@ class Repository(Handle, public=True):
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self.workspace, parse_place(a), parse_place(b))
+        places = parse_place(a), parse_place(b)
+        found = diff_of(self.workspace, *places)
+        if self.workspace.reads.is_on:
+            named = [
+                names.parse_revision(self.workspace, each).session_id if isinstance(each, str) else each.record.id
+                for each in places
+            ]
+            self.workspace.note_read("diff", *named)
+        return found
 
     def context(
         self,
@@ -831,6 +839,7 @@ class Repository(Handle, public=True):
 
         fork_point = None if at is None else validation.index(at, "at")
         roots, as_of = self._compared(root, fork_point), log_moment.mark_of_log(self.store.log)
+        self.workspace.note_read("compare", *roots)
         found = session_figures.compare_sessions(self.reader, roots, fork_point, as_of=as_of)
         if as_of != log_moment.mark_of_log(self.store.log):  # another thread wrote meanwhile
             found = at_one_moment(

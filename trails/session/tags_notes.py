@@ -137,6 +137,7 @@ class Notes(Facet, public=True):
         """
         reader = self._workspace.reader
         chain = names.find_lineage(self._workspace, session)
+        self._workspace.note_read("notes", chain[0].id)
         if index is not None:
             turn = annotation_kinds.annotated_turn(reader, chain, index)
             return annotation_kinds.notes_on(self._workspace.store, turn.digest)

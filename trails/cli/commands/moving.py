@@ -79,7 +79,11 @@ def copy(source: str, destination: str) -> None:
     counts; cut short, it is refused wherever it is opened, and the same command goes on with it.
     """
     from trails.exchange.remotes import store_copy
+    from trails.history import import_records
 
+    if import_records.reads_are_recorded() and store_copy.is_store(source):
+        with cli.open_at(source, reading=True):  # puts on record that the whole store is read
+            pass
     with cli.view.progress("copying") as progress:
         done = store_copy.copy_store(source, destination, progress=progress)
     cli.answer(done, f"{done.quads:,} quads, sha256 {done.sha256}")

@@ -122,6 +122,11 @@ def _refuse_within(here: str, there: str) -> None:
         raise InvalidInput(f"{there} lies in the folder of {here} itself; name a place beside it")
 
 
+def is_store(place: str) -> bool:
+    """Tell whether what `copy_store` is given names a store, and not the file of a dump."""
+    return not _is_dump(place)
+
+
 def _is_dump(place: str) -> bool:
     return not is_address(place) and (place.endswith((".nq", ".nq.gz")) or Path(place).is_file())
 

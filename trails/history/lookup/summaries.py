@@ -325,6 +325,7 @@ def list_summaries(
         principal, agent, label, meta, project, since, until, active_since, active_until, sort, order, model, text
     )
     workspace.refresh(fresh)
+    workspace.note_read("summaries")
     return _summaries(workspace, wanted, limit, cursor)
 
 
