@@ -175,7 +175,7 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
     "name",
     sorted(
         set(COMMANDS)
-        - {"audit", "completion", "copy", "guide", "help", "keys policy", "store discard"}
+        - {"audit", "completion", "copy", "guide", "help", "keys policy", "ontology", "store discard"}
         - {"proof check", "proof cosign", "proof receipt", "proof timestamp"}
     ),
 )
