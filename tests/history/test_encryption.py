@@ -418,10 +418,8 @@ def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> 
 @pytest.mark.parametrize(
     ("look", "why"),
     [
-        (lambda store: store.search("Zermatt"), "is found in plain turns alone"),
         (lambda store: store.list(text="Zermatt"), "is found in plain prompts alone"),
         (lambda store: store.redact_matching("Zermatt"), "is found in plain turns alone"),
-        (lambda store: store.erase("plan", 0), "near copies are found in plain turns alone"),
         (lambda store: store.query("search-text", text="Zermatt"), "looks into texts"),
         (
             lambda store: store.query('SELECT * { ?t prov:value ?v FILTER(CONTAINS(STR(?v), "Zermatt")) }'),
@@ -429,8 +427,6 @@ def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> 
         ),
         (lambda store: store.query(f'SELECT * {{ ?t prov:value "Plan {WORDS}" }}'), "looks into texts"),
         (lambda store: store.query('SELECT * { ?s ?p ?o FILTER REGEX(STR(?o), "Zermatt") }'), "looks into texts"),
-        (lambda store: store.load("other").cherry_pick("plan", 0), "not quoted"),
-        (lambda store: store.load("plan").take("other"), "not quoted"),
     ],
 )
 def test_what_looks_into_texts_is_refused_in_words(
@@ -526,6 +522,109 @@ def test_a_push_takes_encrypted_sessions_along_as_they_are(tmp_path: Path, keys:
     assert holds_words(texts_of(tmp_path / "there.trails")) == []
     with trails.open(tmp_path / "there.trails", keys=keys) as target:
         assert target.load("plan").payload(target.load("plan").turns[1].payloads[0]) == f"a picture of {WORDS}".encode()
+
+
+def test_a_search_finds_words_in_encrypted_and_in_plain_sessions(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True) as store:
+        old = store.create(id="old")
+        old.append("user", f"Earlier: {WORDS}")
+        old.persist()
+    with trails.open(place, keys=keys) as store:
+        fill(store)
+        found = [(hit.session_id, hit.index) for hit in store.search("ZERMATT")]
+        assert found == [("other", 1), ("plan", 1), ("plan", 0), ("old", 0)]
+        (hit,) = store.search("sleeper", tool="weather")
+        assert hit.snippet == WORDS
+        assert list(store.search("Geneva")) == []
+        found = [(hit.session_id, hit.index) for hit in store.search("zermatt", session="other")]
+        assert found == [("other", 1), ("plan", 0)]
+        first = store.search("zermatt", limit=2)
+        assert [hit.index for hit in store.search("zermatt", limit=2, cursor=first.cursor)] == [0, 0]
+    KeyRing(keys).destroy("other")
+    with trails.open(place, keys=keys) as store:
+        assert [hit.session_id for hit in store.search("zermatt")] == ["plan", "plan", "old"]
+    with trails.open(place) as store:
+        with pytest.raises(KeyMissing, match="opened without keys"):
+            store.search("Zermatt")
+        assert [hit.session_id for hit in store.search("Zermatt", session="old")] == ["old"]
+
+
+def test_what_was_made_from_a_turn_is_erased_with_it(memory: trails.Repository) -> None:
+    fill(memory)
+    near = memory.create(id="near")
+    near.append("user", f"One of us said: Plan {WORDS}, and that was all")
+    near.append("user", "Plan zermatt by sleeper, or by a slower train")
+    near.append("user", "Nothing of that kind")
+    near.persist()
+    done = memory.erase("plan", 0, near=0.2)
+    assert [(turn.session_id, turn.index, turn.why) for turn in done.turns] == [
+        ("plan", 0, "asked"),
+        ("near", 0, "quote"),
+    ]
+    assert [turn.redacted for turn in memory.load("near").turns] == [True, False, False]
+    for name, code in (("a", 4711), ("b", 4712)):
+        session = memory.create(id=name)
+        session.append("user", f"The code of the back door is {code}")
+        session.persist()
+    done = memory.erase("a", 0, near=0.5, dry_run=True)
+    assert [(turn.session_id, turn.why) for turn in done.turns] == [("a", "asked"), ("b", "near copy")]
+
+
+def test_turns_are_picked_and_taken_between_encrypted_sessions(memory: trails.Repository) -> None:
+    fill(memory)
+    other = memory.load("other")
+    with pytest.raises(InvalidInput, match="with payloads is not quoted"):
+        other.cherry_pick("plan", 1)
+    other.cherry_pick("plan", 0)
+    other.persist()
+    assert [turn.content for turn in memory.load("other").turns] == [f"Plan {WORDS}", f"No {WORDS}", f"Plan {WORDS}"]
+    assert memory.load("plan").take("other").content == f"No {WORDS}"
+    assert memory.load("plan").turns[2].content == f"No {WORDS}"
+    memory.redact("plan", 0)
+    with pytest.raises(InvalidInput, match="redacted"):
+        memory.load("other").cherry_pick("plan", 0)
+    assert memory.verify().ok
+
+
+def test_a_picked_turn_that_is_redacted_meanwhile_is_not_stored(memory: trails.Repository) -> None:
+    fill(memory)
+    other = memory.load("other")
+    other.cherry_pick("plan", 0)
+    memory.redact("plan", 0)
+    with pytest.raises(InvalidInput, match="which was picked, was redacted"):
+        other.persist()
+    other.discard_pending()
+
+
+def test_text_of_an_encrypted_session_is_not_picked_into_a_plain_one(tmp_path: Path, keys: Path) -> None:
+    place = tmp_path / "agent.trails"
+    with trails.open(place, create=True) as store:
+        store.create(id="old").persist()
+    with trails.open(place, keys=keys) as store:
+        fill(store)
+        with pytest.raises(
+            InvalidInput, match="'plan' is encrypted, and session 'old', which is to repeat its text, is not"
+        ):
+            store.load("old").cherry_pick("plan", 0)
+
+
+def test_a_recorded_session_is_run_again(memory: trails.Repository) -> None:
+    chat = memory.create(id="chat")
+    chat.append("user", f"Plan {WORDS}")
+    chat.append("assistant", f"Yes, {WORDS}", model="m-1")
+    chat.persist()
+
+    def agent(run: trails.Playing) -> None:
+        while run.input():
+            run.model()
+
+    assert trails.rerun(chat, agent).left_at is None
+    other = trails.rerun(chat, agent, model=lambda run: "How long?")
+    assert other.difference is not None
+    assert other.difference.text == f"text: recorded 'Yes, {WORDS}', now 'How long?'"
+    assert [turn.content for turn in other.session.turns] == [f"Plan {WORDS}", "How long?"]
+    assert memory.verify().ok
 
 
 def test_a_store_as_it_was_is_read_with_the_keys(memory: trails.Repository) -> None:

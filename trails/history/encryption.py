@@ -195,6 +195,11 @@ def encrypted_draft(cipher: Cipher, draft: Draft, index: int) -> Draft:
     def change(text: str, place: str, around: tuple[str, str]) -> str:
         return around[0] + cipher.encrypt(text, place, draft.salt) + around[1]
 
+    if draft.facts.payloads and not draft.payloads:
+        raise InvalidInput(
+            f"a turn with payloads is not quoted in session {cipher.session_id!r}, which is encrypted: their bytes are kept with "
+            "another key, or without one; append them as a new turn"
+        )
     carried = tuple(each.model_copy(update={"data": cipher.encrypt_bytes(each.data)}) for each in draft.payloads)
     facts = _changed_facts(draft.facts, index, change)
     if carried:
@@ -321,6 +326,14 @@ class DecryptingTurns:
         return cipher_of(self._store, session_id)
 
 
+def in_plain(store: QuadStore, records: Iterable[SessionRecord], turns: Sequence[Turn]) -> list[Turn]:
+    """Return stored turns with those of the encrypted ones among some sessions in plain; raise `KeyMissing` without a key."""
+    hidden = {record.id for record in records if record.encryption is not None}
+    return [
+        decrypted_turn(cipher_of(store, turn.session_id), turn) if turn.session_id in hidden else turn for turn in turns
+    ]
+
+
 def cipher_of(store: QuadStore, session_id: str) -> Cipher:
     """Return the cipher of an encrypted session that is stored; raise `KeyMissing` without its key."""
     encryption = encryption_of(store)
@@ -384,7 +397,7 @@ _OPEN: Final = frozenset(
         # a session's row, and what is left of it
         v.STATE, v.FORK_HEAD, v.KIND, v.LABEL, v.KEY, v.SOURCE_SESSION, v.CHANNEL, v.SLOT, v.TIER, v.REQUEST_KEY, v.ENCRYPTION,
         v.LEAF_SALT, v.ROW_SALT, v.FORK_DIGEST, v.DELETED_HEAD, v.DELETED_AT_ROOT, v.REASON, v.RULE, v.ACTION, v.ALTERED_FIELD,
-        v.OLD_VALUE, v.NEW_VALUE,
+        v.OLD_VALUE, v.NEW_VALUE, v.RERUN_OUTCOME,
         # who read, imported, exported, signed and backed up what; holds and rules of retention
         v.THROUGH, v.READ_THROUGH, v.READ_FOR, v.QUERY_NAME, v.QUERY_DIGEST, v.IMPORTER, v.IMPORTER_VERSION, v.ORIGIN,
         v.FILE_NAME, v.SHA256, v.SIGNED_HEAD, v.SIGNER_KEY, v.SIGNATURE, v.BACKUP_PLACE, v.HELD_BY, v.EXPORT_FORMAT,

@@ -82,16 +82,33 @@ def _elsewhere(turn: Turn) -> ModelCall | None:
     return made_by.model_copy(update={"call": None if told == Call() else told})
 
 
-def quote_sources(quoting: Iterable[Turn]) -> list[Quad]:
+def quote_sources(quoting: Iterable[Turn], reader: Reader, store: QuadStore) -> list[Quad]:
     """Return the quads by which the turns that new ones quote are as they were read: none was redacted meanwhile."""
     found = []
     for turn in quoting:
         if turn.quoted_from is not None:
             node, graph = NamedNode(turn.quoted_from.iri), NamedNode(iris.session(turn.quoted_from.session_id))
-            found.append(Quad(node, vocab.VALUE, content_literal(turn), graph))
+            stored = _quoted_as_stored(turn, turn.quoted_from, reader, store)
+            found.append(Quad(node, vocab.VALUE, content_literal(stored), graph))
             found.append(Quad(node, vocab.ATTRIBUTED_TO, NamedNode(turn.author_iri), graph))
             found += payloads_of(turn)
     return found
+
+
+def _quoted_as_stored(turn: Turn, quote: Quote, reader: Reader, store: QuadStore) -> Turn:
+    """Return the turn that one quotes as it is stored; raise `InvalidInput` where it is encrypted and says another text."""
+    if encryption.encryption_of(store) is None or not encryption.is_encrypted(store, quote.session_id):
+        return turn
+    record = reader.record(quote.session_id)
+    for stored in reader.of_quads.turns_at(quote.session_id, [quote.index]):
+        (plain,) = encryption.in_plain(store, [record], [stored])
+        if (stored.iri, plain.text, plain.structured) == (
+            quote.iri,
+            turn.text,
+            turn.structured,
+        ) and not stored.redacted:
+            return stored
+    raise _gone(quote.iri)
 
 
 def refuse_redacted_quotes(quoting: Iterable[Turn], reader: Reader, store: Matching) -> list[Pattern]:
@@ -528,7 +545,7 @@ class Worktree(Handle):
             raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
         token, first = self.workspace.store.token, self.first_pending
         new = self.turns[first:]
-        quoted = quote_sources(new)
+        quoted = quote_sources(new, self.workspace.reader, self.workspace.store)
         tx = self._transaction(new, quoted)
         # This handle's last turn was seen there by its last commit, quoted ones were not.
         change = tx.change(seen=None if quoted else self._seen, writer=self._writer)

@@ -114,22 +114,25 @@ def pick_turns(
     who = workspace.who(by)
     if isinstance(source, str):
         chain = names.find_lineage(workspace, source)
-        _refuse_encrypted(chain)
-        name, turns = source, workspace.reader.of_quads.turns(chain)
+        name, turns = source, encryption.in_plain(workspace.store, chain, workspace.reader.of_quads.turns(chain))
     elif not isinstance(source, Worktree):
         raise InvalidInput(f"turns are picked from a session: give a Session or a name of one, not {source!r:.80}")
     elif source.workspace is not workspace:
         raise InvalidInput(f"session {source.id!r} is of another store; import an export of it here first")
     else:
-        _refuse_encrypted(source.chain)
+        chain = source.chain
         name, turns = source.id, list(source.turns[: source.first_pending])
+    _refuse_plain_copy(target, chain)
     found = picked_turn(turns, indexes, whole_calls=whole_calls, source_id=name)
     target.picker = who
     return tuple(target.append(made) for made in quoted_drafts(found))
 
 
-def _refuse_encrypted(chain: Sequence[SessionRecord]) -> None:
-    encryption.refuse_encrypted(chain, "its turns are not quoted", "append their text as a new turn")
+def _refuse_plain_copy(target: Worktree, chain: Sequence[SessionRecord]) -> None:
+    """Raise `InvalidInput` where the text of encrypted turns would stand in a session that is not encrypted."""
+    if target.record.encryption is None:
+        what = f"session {target.id!r}, which is to repeat its text, is not"
+        encryption.refuse_encrypted(chain, what, "fork that one, and repeat the text there: new sessions are encrypted")
 
 
 OutcomeSummary = str | Callable[[tuple[Turn, ...]], str]
@@ -144,12 +147,12 @@ def take_outcome(
     if isinstance(fork, Worktree):
         _refuse_unstored(target, fork)
     chain = names.find_lineage(target.workspace, fork)
-    _refuse_encrypted(chain)
+    _refuse_plain_copy(target, chain)
     turns = target.workspace.reader.of_quads.turns(chain)
     tail = _own(target, chain, turns)
     head = tail[-1]
     _refuse_unready(target, head)
-    text = _said(summary, tail, chain[0].id)
+    text = _said(summary, tuple(encryption.in_plain(target.workspace.store, chain, tail)), chain[0].id)
     if not text.strip():
         raise InvalidInput(f"the summary of fork {chain[0].id!r} is empty; say what came of it")
     made = turn_builder.check_derivation(

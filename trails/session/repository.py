@@ -1178,9 +1178,6 @@ class Repository(Handle, public=True):
         if signer is not None:
             signer_key(signer)  # it is one, before anything is erased
         at, store, reader = validation.index(index, "index"), self.store, self.reader
-        encryption.refuse_any_encrypted(
-            store, "quotes and near copies are found in plain turns alone", "redact the turns by index"
-        )
         chain = reader.lineage(self.resolve(session, exact=True))
         turns = tuple(derived_erasure.plan_erasure(store, reader, chain, at, near=share).values())
         files = derived_erasure.kept_files(store, turns)

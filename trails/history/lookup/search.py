@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trails.errors import InvalidInput
 from trails.history import encryption
@@ -14,10 +15,14 @@ from trails.history.lookup.names import Name
 from trails.history.lookup.summaries import Page, check_limit
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, validation
-from trails.model.values import Value
+from trails.model.values import Turn, Value
 from trails.rdf import activity_records
 from trails.rows import row_codec, text_index
 from trails.rows.text_index import FoundTurn, Wanted
+from trails.rows.turn_text import TurnText, turn_text
+
+_SESSIONS: Final = 32
+"""How many encrypted sessions a search holds in plain at a time."""
 
 
 class Hit(Value):
@@ -79,20 +84,18 @@ def search_turns(
     if text is not None and not validation.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     check_limit(limit)
-    if text is not None:
-        encryption.refuse_any_encrypted(
-            workspace.store,
-            "a text is found in plain turns alone",
-            "search by tool, role or author, or load the session",
-        )
     runs: dict[str, lineage.Segment] = {}
     workspace.refresh(fresh)
     workspace.note_read("search")  # and no digest of the text: a name is soon guessed
     if session is not None:
         runs = {run.record.id: run for run in lineage.segments(names.find_lineage(workspace, session))}
     after = None if cursor is None else _Place(*summaries.parse_cursor(cursor, len(_Place._fields)))
+    hidden = frozenset(encryption.encrypted_sessions(workspace.store))
+    hidden = hidden & runs.keys() if runs else hidden
+    if text is not None and hidden and workspace.encryption is None:
+        raise encryption.no_keys(min(hidden))
     asked = Wanted(
-        text=text,
+        text=None if hidden else text,
         tool=None if tool is None else validation.name(tool, "a tool's name"),
         role=None if role is None else validation.role(role),
         authors=() if author is None else tuple(_authors(author)),
@@ -100,10 +103,33 @@ def search_turns(
     )
     with workspace.rows.reading() as rows:
         found = text_index.find(rows, asked, tuple(runs))
+        if hidden:
+            found = (each for each in _decrypted(workspace, found, hidden) if each.text.says(text, tool))
         counted = (each for each in found if not runs or _is_in(runs[each.session_id], each.row.place))
         first = list(islice(_after(counted, after), limit + 1))
     end = summaries.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
     return Page([_hit(each, text, tool) for each in first[:limit]], end)
+
+
+def _decrypted(workspace: Workspace, found: Iterable[FoundTurn], hidden: Collection[str]) -> Iterator[FoundTurn]:
+    """Yield turns with their texts in plain, as far as there are keys: no index holds the texts of encrypted sessions."""
+    reader, store = workspace.reader, workspace.store
+
+    @lru_cache(maxsize=_SESSIONS)
+    def texts_of(session_id: str) -> Mapping[str, TurnText]:
+        if workspace.encryption is None or not encryption.is_readable(store, session_id):
+            return {}
+        turns = reader.own_turns(lineage.Segment(reader.record(session_id), 0, None))
+        return {turn.digest: _text_of(turn) for turn in turns if not turn.redacted}
+
+    for each in found:
+        text = texts_of(each.session_id).get(each.row.digest.hex()) if each.session_id in hidden else None
+        yield each if text is None else each._replace(text=text)
+
+
+def _text_of(turn: Turn) -> TurnText:
+    calls = tuple((call.name, call.arguments or "") for call in turn.tool_calls)
+    return turn_text(turn.text, int(turn.structured), calls)
 
 
 class _Place(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 from pyoxigraph import Literal, Quad
 
 from trails.errors import InvalidInput
-from trails.history import backup_records, hold_guard, near_copies
+from trails.history import backup_records, encryption, hold_guard, near_copies
 from trails.history.reader import Reader
 from trails.history.records import registers
 from trails.history.removal import redaction
@@ -93,22 +93,29 @@ def _reached(
         yield place, "quote"
     said = "\n".join(redaction.plain_texts(turn.content)) if turn.structured else turn.text
     original = near_copies.word_runs(said)
-    for place, text in _texts(store) if len(original) >= near_copies.FEWEST else ():
+    for place, text in _texts(store, reader) if len(original) >= near_copies.FEWEST else ():
         if near_copies.share_of(original, text) >= near:
             yield place, "near copy"
 
 
-def _texts(store: QuadStore) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield the place and the text of every turn that has one, in order."""
+def _texts(store: QuadStore, reader: Reader) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield the place and the text of every turn that has one, in order; those of encrypted sessions last."""
+    hidden = {iris.session(session_id) for session_id in encryption.encrypted_sessions(store)}
     for quad in sorted(store.quads((None, vocab.VALUE, None, None)), key=_place):
         graph = str(getattr(quad.graph_name, "value", ""))
-        if not iris.is_session(graph) or not isinstance(quad.object, Literal) or quad.object.datatype == vocab.REDACTED:
+        if graph in hidden or not iris.is_session(graph):
+            continue
+        if not isinstance(quad.object, Literal) or quad.object.datatype == vocab.REDACTED:
             continue
         subject = term_text(quad.subject)
         text = quad.object.value
         if quad.object.datatype == vocab.JSON:
             text = "\n".join(redaction.plain_texts(json.loads(text)))
         yield (iris.session_id(subject), iris.turn_index(subject)), text
+    for turn in reader.encrypted_turns() if hidden else ():
+        if not turn.redacted:
+            text = "\n".join(redaction.plain_texts(turn.content)) if turn.structured else turn.text
+            yield (turn.session_id, turn.index), text
 
 
 def _place(quad: Quad) -> str:
