@@ -273,6 +273,7 @@ prefix. It extends [PROV-O](https://www.w3.org/TR/prov-o/): what PROV-O has a te
 - [trails.ttl](trails.ttl): the ontology.
 - [shapes.ttl](shapes.ttl): the same as SHACL shapes, for checking data.
 - [alignments.ttl](alignments.ttl): mappings to other vocabularies.
+- [concepts.ttl](concepts.ttl): roles, kinds and outcomes as SKOS concepts, whose notations are the literals of a store.
 
 ## Forks, and the turn before
 

@@ -26,7 +26,9 @@ def named(graph: Graph) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("format_", READERS)
-@pytest.mark.parametrize(("file", "options"), [("trails.ttl", ()), ("alignments.ttl", ("--alignments",))])
+@pytest.mark.parametrize(
+    ("file", "options"), [("trails.ttl", ()), ("alignments.ttl", ("--alignments",)), ("concepts.ttl", ("--concepts",))]
+)
 def test_every_format_says_what_the_file_says(file: str, options: tuple[str, ...], format_: str) -> None:
     printed = run("--format", format_, *options)
     assert printed.exit_code == 0, printed.output
@@ -59,7 +61,7 @@ def test_the_shapes_are_shapes_in_n_triples() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--shapes", "--alignments"), "--shapes and --alignments exclude each other"),
+        (("--shapes", "--alignments"), "--shapes, --alignments and --concepts exclude each other"),
         (("--format", "yaml"), "'yaml' is not one of 'turtle', 'ntriples', 'jsonld', 'rdfxml', 'n3'"),
     ],
 )

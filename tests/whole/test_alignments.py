@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import owlrl
 import pytest
 from rdflib import OWL, PROV, RDF, RDFS, SKOS, Graph, Namespace, URIRef
 from rdflib.term import Node
@@ -13,6 +12,7 @@ from ontology.generate import load_ontology
 from trails.provenance.ontology import ontology_folder
 from trails.rdf import vocab
 
+owlrl = pytest.importorskip("owlrl", reason="owlrl is not installed: it comes with pySHACL")
 OPMV, P_PLAN = Namespace("http://purl.org/net/opmv/ns#"), Namespace("http://purl.org/net/p-plan#")
 TRAILS = Namespace(vocab.TRAILS)
 THING = Namespace("urn:t:")

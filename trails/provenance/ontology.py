@@ -26,7 +26,12 @@ def ontology_folder() -> Path:
     return query_files.folder().parent / "ontology"
 
 
-FILES: Final = {"ontology": "trails.ttl", "shapes": "shapes.ttl", "alignments": "alignments.ttl"}
+FILES: Final = {
+    "ontology": "trails.ttl",
+    "shapes": "shapes.ttl",
+    "alignments": "alignments.ttl",
+    "concepts": "concepts.ttl",
+}
 """The files of the ontology, by what each is."""
 FORMATS: Final = {
     "turtle": ox.RdfFormat.TURTLE,

@@ -338,17 +338,19 @@ def validate(*, source: Path | None, timed: bool, skew: float | None, shapes: bo
 )
 @cli.option("--shapes", "Print the SHACL shapes of the terms instead.")
 @cli.option("--alignments", "Print what other vocabularies call the terms instead.")
-def print_ontology(*, shapes: bool, alignments: bool, **how: str) -> None:
+@cli.option("--concepts", "Print the roles, kinds and outcomes as SKOS concepts instead.")
+def print_ontology(*, shapes: bool, alignments: bool, concepts: bool, **how: str) -> None:
     """Print the ontology: every term that a store's graph has.
 
     It is the one of this version of Trails. Turtle has the comments of its authors, too.
     """
     from trails.provenance.ontology import write_ontology
 
-    if shapes and alignments:
-        cli.refuse("--shapes and --alignments exclude each other")
-    file = "shapes" if shapes else "alignments" if alignments else "ontology"
-    click.echo(write_ontology(file, how["format"]), nl=False)
+    wanted = {"shapes": shapes, "alignments": alignments, "concepts": concepts}
+    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        cli.refuse("--shapes, --alignments and --concepts exclude each other")
+    click.echo(write_ontology(chosen[0] if chosen else "ontology", how["format"]), nl=False)
 
 
 def _source(source: Path | None, form: str | None) -> AbstractContextManager[Any]:
