@@ -7,7 +7,7 @@ import io
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from trails.audit import audit
 from trails.audit.evidence_pack import make_pack
 from trails.exchange.file_import import export_session
 from trails.history.records import registers
+from trails.provenance import delete_document, import_document
 from trails.rdf import vocab
 from trails.rdf.register_records import RecordReading
 from trails.session.store_restore import restore_store
@@ -276,6 +277,48 @@ def test_a_backup_that_holds_erased_text_is_not_restored_by_mistake(kept: Reposi
         restore_store(tmp_path / "nightly", tmp_path / "late", original=tmp_path / "s")
     assert not (tmp_path / "late").exists()
     assert restore_store(tmp_path / "nightly", tmp_path / "late", original=tmp_path / "s", with_erased=True).ok
+
+
+def _run_of(store: Repository) -> Callable[[], object]:
+    runs = trails.Runs(store, agent=lambda _: "answer")
+    run = runs.spawn("agent:main:main", "The secret")
+    return lambda: runs.withhold(run.run_id or "")
+
+
+def _task_of(store: Repository) -> Callable[[], object]:
+    tree = trails.Tree(store)
+    tree.main("agent", "channel", id="root").spawn("branch", "The secret", id="leaf")
+    return lambda: tree.withhold("leaf")
+
+
+def _message_of(store: Repository) -> Callable[[], object]:
+    ledger = trails.Ledger(store)
+    event = ledger.receive("plan", "The secret", source="mail", event_id="1")
+    return lambda: ledger.drop("plan", event.number)
+
+
+def _document_of(store: Repository) -> Callable[[], object]:
+    data = b"document\nprefix ex <http://example.org/>\nwasDerivedFrom(ex:secret, ex:text)\nendDocument"
+    document = import_document(store, data, format="provn", name="a.provn")
+    return lambda: delete_document(store, document.iri)
+
+
+def _incident_of(store: Repository) -> Callable[[], object]:
+    store.registers.flag_incident("death", reason="The secret")
+    return lambda: store.redact_matching("The secret")
+
+
+@pytest.mark.parametrize("plant", [_run_of, _task_of, _message_of, _document_of, _incident_of])
+def test_a_backup_holds_texts_that_stood_beside_turns(
+    plan: Repository, plant: Callable[[Repository], Callable[[], object]]
+) -> None:
+    erase = plant(plan)
+    plan.registers.add_backup("tape 1", "0" * 64)
+    assert plan.registers.backups(holding_erased=True) == []
+    erase()
+    (state,) = plan.registers.backups(holding_erased=True)
+    assert len(state.erasures) == 1
+    assert len(plan.select("backups-holding-erased").to_dicts()) == 1
 
 
 def test_the_notice_beside_a_backup_has_none_of_the_text(kept: Repository, tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def _erased(store: QuadStore, lines: Sequence[str], since: int) -> list[_Erased]
         first.setdefault(subject, number)
         if kind == "turns":
             lengths.setdefault(subject, []).append((int(count), number))
+        elif kind == "register" and first[subject] < number >= since:  # an entry is logged again when a text leaves it
+            found.append(_Erased(subject, first[subject], number))
         elif kind in _TAKING_OUT and number >= since:
             for act, home, index in _taken_out(parse_leaf(line)[0], acts):
                 grown = lengths.get(home, [])

@@ -176,6 +176,11 @@ class Workspace(Handle):
         ):
             yield
         if not self.read_only:
+            self.note_held()
+
+    def note_held(self) -> None:
+        """Put on record which backups hold what was erased since they were made."""
+        if isinstance(self.store, EmbeddedStore):
             backup_records.note_held(self.store, Deed(self.keeper(), datetime.now(UTC)))
 
     @contextmanager

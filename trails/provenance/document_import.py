@@ -127,6 +127,7 @@ def delete_document(
     work = store.workspace
     document_record = kept.find_document(work.store, document)
     kept.discard_document(work.store, document_record, work.deed(by, reason))
+    work.note_held()
     return document_record
 
 

@@ -186,6 +186,7 @@ class Ledger(Handle, public=True):
             moved: list[tuple[Entry, Entry]] = [(event, event.without_text(withheld=True, waiting=False))]
             moved += [(each, each.without_text(withheld=True)) for each in users]
             self._book.write(session_id, [failed] if event.waiting else [], moved, deed=deed)
+        self._repository.workspace.note_held()
         return self._book.entry(session_id, number, Event)
 
     # --- exchanges

@@ -493,7 +493,9 @@ class Tree(Handle, public=True):
                 tx.commit(store)
             return len(add)
 
-        return self._lifecycle.attempt(work)
+        count = self._lifecycle.attempt(work)
+        self.store.workspace.note_held()
+        return count
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

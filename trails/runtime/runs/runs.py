@@ -296,7 +296,10 @@ class Runs(Handle, public=True):
         `by` and `reason` are as for `Repository.redact`, which is for where else they stand (the sub-agent's turns, the
         announcement).
         """
-        return self._engine.registry.withhold(run_id, self._engine.repository.workspace.deed(by, reason))
+        workspace = self._engine.repository.workspace
+        is_done = self._engine.registry.withhold(run_id, workspace.deed(by, reason))
+        workspace.note_held()
+        return is_done
 
     # --- messages between sessions
 
