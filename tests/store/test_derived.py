@@ -226,6 +226,13 @@ def test_a_damaged_store_gives_no_turn_before_a_turn_that_no_transcript_shows(me
     assert len(memory.select(ALL_EDGES)) == EDGES - 2
 
 
+def test_a_turn_of_an_ancestor_that_is_gone_is_before_none(memory: Repository) -> None:
+    fill(memory)
+    root = ox.NamedNode("urn:trails:session:root")
+    memory.store.commit(Change(remove=[ox.Quad(root, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]))  # its turns stay
+    assert len(memory.select(ALL_EDGES)) == 2 + 1  # within middle, and from late into middle
+
+
 # --- a long session
 
 
