@@ -4,7 +4,7 @@ An action is an activity, its `object` what it used, its `result` what it genera
 its `instrument` the plan by which. `author` and `creator` are attributions, `isBasedOn` is a derivation. This is the mapping
 of the Workflow Run Crate profiles (Leo et al. 2024, "Recording provenance of workflow runs with RO-Crate", table 3). A name that
 is relative to the crate stands under `arcp://ni,sha-256;...`, by the SHA-256 of the metadata file. The context is not fetched:
-terms without a colon are those of schema.org, as in the crates' own context.
+terms are those of RO-Crate's own context, 1.1 and 1.2, and those that a crate's `@context` names itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,23 @@ EXPORT: Final = "https://w3id.org/trails#"
 """What the records of a crate of ours conform to: by it an import knows them."""
 RECORDS: Final = "records.nq"
 _SCHEMA: Final = "http://schema.org/"
-_RENAMED: Final = {"File": "MediaObject"}
+_PREFIXES: Final = {
+    "bibo": "http://purl.org/ontology/bibo/", "cc": "http://creativecommons.org/ns#", "dct": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/", "frapo": "http://purl.org/cerif/frapo/",
+    "geosparql": "http://www.opengis.net/ont/geosparql#", "pav": "http://purl.org/pav/", "pcdm": "http://pcdm.org/models#",
+    "prof": "http://www.w3.org/ns/dx/prof/", "prov": "http://www.w3.org/ns/prov#", "schema": _SCHEMA,
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#", "wfdesc": "http://purl.org/ro/wfdesc#",
+    "wfprov": "http://purl.org/ro/wfprov#",
+}  # fmt: skip
+_TYPES: Final = {
+    "File": "schema:MediaObject", "Journal": "schema:Periodical", "RepositoryCollection": "pcdm:Collection",
+    "RepositoryObject": "pcdm:Object", "RepositoryFile": "pcdm:File", "Standard": "dct:Standard",
+    "Profile": "prof:Profile", "ResourceDescriptor": "prof:ResourceDescriptor", "ResourceRole": "prof:ResourceRole",
+    "Geometry": "geosparql:Geometry", "ComputationalWorkflow": "https://bioschemas.org/ComputationalWorkflow",
+    "FormalParameter": "https://bioschemas.org/FormalParameter",
+    "ContainerImage": "https://w3id.org/ro/terms/workflow-run#ContainerImage",
+}  # fmt: skip
+"""The types of RO-Crate's context, and that of Workflow Run Crate, that are not schema.org's of the same name."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ACTION: Final = {"object", "result", "agent", "instrument", "startTime", "endTime", "name"}
 _AUTHORS: Final = ("author", "creator")
@@ -100,9 +116,22 @@ def _is_action(entity: Entity) -> bool:
     return any(each.endswith("Action") for each in _types(entity))
 
 
+def _own_terms(data: bytes) -> dict[str, str]:
+    """Return what a crate's own context says that terms and prefixes stand for."""
+    contexts = _list(read_json_object(data, "RO-Crate").get("@context"))
+    return {
+        term: iri
+        for context in contexts
+        if isinstance(context, dict)
+        for term, iri in context.items()
+        if isinstance(iri, str) and not term.startswith("@")
+    }
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._entities = _entities(data)
+        self._own = _own_terms(data)
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
         self._base = f"arcp://ni,sha-256;{digest}/"
         self._left_out: Counter[str] = Counter()
@@ -128,14 +157,29 @@ class _Reader:
         return CrateContent(Document([Statements(None, statements)], prefixes), left_out)
 
     def _iri(self, name: str) -> str:
-        return (
-            name if _SCHEME.match(name) else self._base + quote(name.removeprefix("./"), safe="/#%~:@!$&'()*+,;=?-._")
-        )
+        if _SCHEME.match(name):
+            return self._expanded(name)
+        return self._base + quote(name.removeprefix("./"), safe="/#%~:@!$&'()*+,;=?-._")
+
+    def _expanded(self, name: str) -> str:
+        """Return the IRI that a name with a colon stands for: itself, or what follows a prefix of the context."""
+        prefix, _, rest = name.partition(":")
+        start = self._own.get(prefix, _PREFIXES.get(prefix))
+        return name if start is None or rest.startswith("//") else start + rest
+
+    def _type(self, term: str) -> str:
+        known = self._own.get(term, _TYPES.get(term, term))
+        return self._expanded(known) if _SCHEME.match(known) else _SCHEMA + known
 
     def _refer(self, value: Any, kind: str, property_: str) -> list[str]:
-        """Return what a property refers to; a text, which refers to nothing, is counted."""
-        names = _ids(value)
-        self._left_out[f"{property_} without a name"] += len(_list(value)) - len(names)
+        """Return what a property refers to. A text, which refers to nothing, is counted, and so is an action.
+
+        Provenance Run Crate has a `ControlAction` whose object is an action. PROV uses and generates entities alone.
+        """
+        found = _ids(value)
+        names = [name for name in found if not _is_action(self._entities.get(name, {}))]
+        self._left_out[f"{property_} without a name"] += len(_list(value)) - len(found)
+        self._left_out[f"{property_} that is an action"] += len(found) - len(names)
         for name in names:
             if kind == "agent" or name not in self._elements:
                 self._elements[name] = kind
@@ -160,8 +204,6 @@ class _Reader:
     def _element(self, name: str, kind: str) -> Iterator[Statement]:
         entity = self._entities.get(name, {"@id": name})
         iri = self._iri(name)
-        if _is_action(entity):  # an action that another refers to is an activity already
-            return
         yield Statement(kind, iri, (), self._attributes(entity, _ELEMENT))
         for property_ in _AUTHORS:
             for author in self._refer(entity.get(property_), "agent", property_):
@@ -171,7 +213,7 @@ class _Reader:
 
     def _attributes(self, entity: Entity, kept: set[str]) -> tuple[Attribute, ...]:
         self._left_out.update(name for name in entity.keys() - kept - {"@id", "@type"})
-        types = [each if _SCHEME.match(each) else _SCHEMA + _RENAMED.get(each, each) for each in _types(entity)]
+        types = [self._type(each) for each in _types(entity)]
         labels = [each for each in _list(entity.get("name")) if isinstance(each, str)]
         return (*((TYPE, name_value(each)) for each in types), *((LABEL, Value(each)) for each in labels))
 
