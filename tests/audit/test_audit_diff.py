@@ -82,3 +82,16 @@ def test_audits_of_different_things_and_altered_reports_are_refused(run: Run, au
     other = run("audit", "diff", audits / "one.json", audits / "b.json")
     assert other.exit_code == 2
     assert "of different things, plan and the whole store" in other.stderr
+
+
+def test_a_log_that_got_shorter_or_other_is_a_doubt_and_one_that_grew_is_none(run: Run, audits: Path) -> None:
+    forth = ok_json(run("audit", "diff", audits / "a", audits / "b", "--json"))
+    assert (forth["log_lines"][0] < forth["log_lines"][1], forth["doubt"]) == (True, None)
+    assert "has fewer lines" in ok(run("audit", "diff", audits / "b", audits / "a"))
+    for name in ("one", "two"):
+        with trails.open(":memory:") as store:
+            store.create(id="plan").persist()
+            _keep(store, audits, name, 3)
+    other = ok_json(run("audit", "diff", audits / "one", audits / "two", "--json"))
+    assert other["log_lines"] == [1, 1]
+    assert "has as many lines, and others" in other["doubt"]

@@ -27,7 +27,7 @@ from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.integrity.signed_notes import new_key, open_checkpoint, sign
-from trails.integrity.verifier import answers, export, pack
+from trails.integrity.verifier import answers, export, pack, quads
 from trails.integrity.verifier.archive import PackFiles
 from trails.rdf import vocab
 from trails.store.contract import Change
@@ -255,3 +255,19 @@ def test_a_folder_with_anything_but_files_is_refused(memory: Repository, tmp_pat
         added.symlink_to(tmp_path / places[what])
     with pytest.raises(IntegrityError, match="corrected is no file"):
         evidence_pack.read_pack(tmp_path / "pack")
+
+
+def test_the_pack_of_a_store_whose_sessions_are_all_gone_holds(memory: Repository, tmp_path: Path) -> None:
+    memory.create(id="plan").persist()
+    memory.delete("plan")
+    files = packed(memory)
+    evidence_pack.check_pack(files, [KEY])
+    program = tmp_path / "check.py"
+    program.write_bytes(files["verify_export.py"])
+    evidence_pack.write_pack(files, tmp_path / "pack", NOON.isoformat())
+    done = subprocess.run(
+        [sys.executable, program, tmp_path / "pack", "--verifier", KEY], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    with pytest.raises(quads.Unreadable, match="no session"):
+        export.Export(io.BytesIO(b""))

@@ -178,7 +178,7 @@ def test_a_folder_and_a_zip_without_metadata_are_refused(memory: Repository, tmp
         import_crate(memory, tmp_path)
     with zipfile.ZipFile(tmp_path / "empty.zip", "w") as made:
         made.writestr("a.txt", "")
-    with pytest.raises(InvalidInput, match="is no RO-Crate: it is no zip that holds"):
+    with pytest.raises(InvalidInput, match=r"is no RO-Crate: it holds no ro-crate-metadata\.json"):
         import_crate(memory, tmp_path / "empty.zip")
 
 

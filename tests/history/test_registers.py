@@ -328,6 +328,14 @@ def test_the_notice_beside_a_backup_has_none_of_the_text(kept: Repository, tmp_p
     assert notice.count("\n") == 1
 
 
+def test_a_name_that_two_backups_have_destroys_neither(kept: Repository, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    kept.maintenance.backup(tmp_path / "other" / "nightly")
+    with pytest.raises(InvalidInput, match="2 backups are called 'nightly'"):
+        kept.registers.destroyed_backup("nightly")
+    assert [each.destroyed for each in kept.registers.backups()] == [None, None]
+
+
 def test_a_backup_that_is_away_hinders_no_erasure(kept: Repository, tmp_path: Path) -> None:
     (tmp_path / "nightly").rename(tmp_path / "elsewhere")
     kept.redact("plan", 0)

@@ -24,6 +24,8 @@ class Audited(Value):
 
     time: str
     subject: str | None
+    log: tuple[int, str]
+    """How many lines the store's log had, and the root over them."""
     sessions: dict[str, tuple[int, str]]
     """Of each session the turns of its transcript and its head digest."""
     findings: frozenset[tuple[str, str, str]]
@@ -53,6 +55,10 @@ class AuditDiff(Value):
     """What changed between two audits; of models, tools and removals None where one of the two has no records."""
 
     times: tuple[str, str]
+    log_lines: tuple[int, int]
+    """How many lines the logs had that the two audits saw."""
+    doubt: str | None
+    """Why the two cannot be audits of one log, the earlier first; None where nothing speaks against that."""
     sessions: Changes
     changed: tuple[ChangedSession, ...]
     findings: Changes
@@ -93,6 +99,8 @@ def diff_audits(before: Audited, after: Audited) -> AuditDiff:
     pairs = [(name, before.sessions[name], after.sessions[name]) for name in both]
     return AuditDiff(
         times=(before.time, after.time),
+        log_lines=(before.log[0], after.log[0]),
+        doubt=_doubt(before.log, after.log),
         sessions=_changes(before.sessions, after.sessions),
         changed=tuple(
             ChangedSession(session=name, turns=(old[0], new[0]), heads=(old[1], new[1]))
@@ -103,6 +111,16 @@ def diff_audits(before: Audited, after: Audited) -> AuditDiff:
         models=_known_changes(before.models, after.models),
         tools=_known_changes(before.tools, after.tools),
         removals=_known_changes(before.removals, after.removals),
+    )
+
+
+def _doubt(before: tuple[int, str], after: tuple[int, str]) -> str | None:
+    if after[0] > before[0] or after == before:
+        return None
+    how = "has fewer lines" if after[0] < before[0] else "has as many lines, and others"
+    return (
+        f"the log of the second audit {how}: they are of different stores, in the wrong order, or of a store that was loaded "
+        "from a dump or rewritten between them"
     )
 
 
@@ -124,7 +142,8 @@ def _audited(report: dict[str, Any], records: bytes | None) -> Audited:
         for row in each["rows"]
     )
     sessions = {each["session"]: (each["turns"], each["head"]) for each in report["sessions"]}
-    told = Audited(time=report["time"], subject=report["subject"], sessions=sessions, findings=found)
+    log = report["lines"], report["root"]
+    told = Audited(time=report["time"], subject=report["subject"], log=log, sessions=sessions, findings=found)
     if records is None:
         return told
     quads = list(ox.parse(records, format=ox.RdfFormat.N_QUADS))

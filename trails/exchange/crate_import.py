@@ -83,6 +83,8 @@ def _metadata_of_zip(path: Path) -> bytes:
     try:
         with zipfile.ZipFile(path) as opened:
             names = [each for each in opened.infolist() if each.filename.rpartition("/")[2] == CRATE]
+            if not names:
+                raise InvalidInput(f"{path} is no RO-Crate: it holds no {CRATE}")
             entry = min(names, key=lambda each: each.filename.count("/"))
             if entry.file_size > MAX_BYTES:
                 raise InvalidInput(

@@ -35,7 +35,8 @@ class IncidentState(Value):
 
     def is_past_due(self, now: datetime | None = None) -> bool:
         """Tell whether the deadline was over when the incident was closed; of an open one, whether it is over `now`."""
-        seen = self.closing.time if self.closing is not None else now or datetime.now(UTC)
+        moment = datetime.now(UTC) if now is None else validation.time(now)
+        seen = moment if self.closing is None else self.closing.time
         return seen > self.incident.due
 
     def to_dict(self) -> dict[str, object]:
@@ -270,5 +271,8 @@ class Registers(RegisterFacet, public=True):
         token = backup.token if isinstance(backup, Backup) else validation.text(backup, "the backup's id")
         there = [each.backup for each in self.backups() if each.destroyed is None]
         named = [each for each in there if token in (each.place, os.path.basename(each.place))]  # noqa: PTH119 - no path need be
-        token = named[0].token if len(named) == 1 else token
+        if len(named) > 1:
+            tokens = ", ".join(each.token for each in named)
+            raise InvalidInput(f"{len(named)} backups are called {token!r}; give the id of one: {tokens}")
+        token = named[0].token if named else token
         return self._close(Backup, token, "backup", reason, by)

@@ -201,7 +201,7 @@ def diff(*, before: Path, after: Path) -> None:
     A and B are each what `trails audit --format json` wrote, or the folder or zip of `trails audit pack`, of the same session
     or of the whole store. Sessions and findings are compared; models, tools and removals only where both are packs. A
     session that was deleted is one that is gone, and removals are those of turns, texts and marks. Whether a log vouches for
-    the audits is for `trails audit check` to say.
+    the audits is for `trails audit check` to say, and that the second goes on from the first for `trails verify --checkpoint`.
     """
     from trails.audit.audit_diff import diff_audits, read_audit
 
@@ -211,6 +211,9 @@ def diff(*, before: Path, after: Path) -> None:
 
 def _draw_diff(found: AuditDiff) -> None:
     click.echo(f"from {one_line(found.times[0])} to {one_line(found.times[1])}")
+    click.echo(f"log: {found.log_lines[0]} lines, then {found.log_lines[1]}")
+    if found.doubt is not None:
+        click.echo(f"WARNING: {found.doubt}")
     for name in ("sessions", "models", "tools", "removals", "findings"):
         changes = getattr(found, name)
         if changes is None:

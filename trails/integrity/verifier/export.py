@@ -45,7 +45,8 @@ _WORDS = {TRAILS + "parent_session_id": TRAILS + "parentSession", TRAILS + "fork
 class Export:
     """An export, read and held against its digests: `sessions`, `findings`, and what no digest covers."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, may_be_empty: bool = False) -> None:
+        """Read an export; one without any session is refused unless it `may_be_empty`."""
         self.findings: list[Finding] = []
         self.uncovered: dict[tuple[str, str], int] = defaultdict(int)
         """How many statements of a session no digest covers, by the session's id and what they say."""
@@ -54,7 +55,7 @@ class Export:
         graphs = graphs_of(file)
         catalog = graphs.pop("", {})
         self._read_sessions(catalog)
-        if not self.sessions:
+        if not self.sessions and not may_be_empty:
             raise Unreadable("the file holds no session of Trails")
         self.redactions.read(catalog)
         carried = {graph: subjects for graph, subjects in graphs.items() if graph.startswith(PAYLOAD)}

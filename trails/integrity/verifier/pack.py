@@ -210,7 +210,7 @@ class Pack:
     def _check_records(self) -> None:
         """Check the records by themselves, and that they are of the sessions of the report."""
         try:
-            self._records = report(Export(io.BytesIO(self._file(_RECORDS))))
+            self._records = report(Export(io.BytesIO(self._file(_RECORDS)), may_be_empty=True))
         except Unreadable as error:
             raise IntegrityError(str(error)) from None
         heads = {each["session"]: (each["turns"], each["head"]) for each in self._records["sessions"]}
