@@ -421,6 +421,7 @@ OPERATIONS: dict[str, Operation] = {
     "Proofs.verify": Reads(lambda w: w.store.proofs.verify()),
     "Proofs.checkpoint": Reads(lambda w: w.store.proofs.checkpoint(w.key)),
     "Proofs.turn": Reads(lambda w: w.store.proofs.turn("plan", 0, w.checkpoint)),
+    "Proofs.absence": Reads(lambda w: w.store.proofs.absence("removal", None, w.checkpoint, w.checkpoint)),
     "Proofs.growth": Reads(lambda w: w.store.proofs.growth(w.checkpoint, w.checkpoint)),
     "Maintenance.vacuum": Reads(lambda w: w.store.maintenance.vacuum()),
     "Maintenance.backup": Exempt("a store in memory has no files; it copies files and writes no quad"),

@@ -47,6 +47,8 @@ from trails.history.watch import Callback
 from trails.history.watch import Changes
 from trails.history.watch import Subscription
 from trails.history.workspace import Workspace
+from trails.integrity.absence_proofs import AbsenceProof
+from trails.integrity.absence_proofs import Subject
 from trails.integrity.key_ring import Keys
 from trails.integrity.proofs import ConsistencyProof
 from trails.integrity.proofs import TurnProof
@@ -248,6 +250,7 @@ class AsyncProofs(Twin[Proofs]):
     async def checkpoint(self, signer: str, extensions: Sequence[str]=...) -> str: ...
     async def turn(self, session: names.Name, index: int, checkpoint_note: str, *, reveal: bool=...) -> TurnProof: ...
     async def growth(self, old_note: str, new_note: str) -> ConsistencyProof: ...
+    async def absence(self, subject: Subject, name: str | None, old_note: str, new_note: str) -> AbsenceProof: ...
 class AsyncRows(Twin[Rows]):
     @property
     def variables(self) -> tuple[str, ...]: ...

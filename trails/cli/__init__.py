@@ -75,8 +75,8 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         "proof": {
             "": "Checkpoints, signatures and proofs: what convinces others that nothing was altered.",
             **_places("""
-                proofs.checkpoint proofs.cosign proofs.timestamp proofs.sign make=proofs.proof receipt=proofs.check_receipt
-                check=store.verify_proof
+                proofs.checkpoint proofs.cosign proofs.timestamp proofs.sign make=proofs.proof absence=proofs.absence
+                receipt=proofs.check_receipt check=store.verify_proof
             """),
         },
     },

@@ -152,6 +152,10 @@ def check_links(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def row_digest(quads: Iterable[Quad]) -> str:
-    """Return the digest of rows of the catalog: SHA-256 over their sorted N-Quads lines."""
-    lines = sorted(f"{quad.subject} {quad.predicate} {quad.object} .\n" for quad in quads)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    """Return the digest of rows of the catalog: SHA-256 over `row_text`."""
+    return hashlib.sha256(row_text(quads).encode()).hexdigest()
+
+
+def row_text(quads: Iterable[Quad]) -> str:
+    """Return rows of the catalog as sorted lines of N-Triples."""
+    return "".join(sorted(f"{quad.subject} {quad.predicate} {quad.object} .\n" for quad in quads))

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from trails.errors import InvalidInput
-from trails.integrity.verifier.merkle_checks import EMPTY_ROOT, HASH_SIZE, check_hash, node_hash
+from trails.integrity.verifier.merkle_checks import EMPTY_ROOT, HASH_SIZE, check_hash, check_proof, node_hash
 
 
 def root_of(leaf_hashes: Iterable[bytes]) -> bytes:
@@ -55,10 +55,11 @@ class Frontier:
     one bits.
     """
 
-    def __init__(self) -> None:
-        """Start without leaves."""
-        self.size = 0
-        self._nodes: list[bytes] = []
+    def __init__(self, size: int = 0, edge: Sequence[bytes] = ()) -> None:
+        """Start without leaves, or with the edge of a tree of `size` leaves; IntegrityError for a wrong number of hashes."""
+        check_proof(edge, size.bit_count(), f"the edge of a tree of {size} leaves")
+        self.size = size
+        self._nodes = list(edge)
 
     def append(self, leaf: bytes) -> None:
         """Add a leaf by its hash (`leaf_hash` of its data), in amortised constant time."""
@@ -133,6 +134,13 @@ class HashTree:
             proof.append(self._hash(start, old_size))
         return proof[::-1]
 
+    def edge(self, size: int | None = None) -> list[bytes]:
+        """Return the hashes of the complete subtrees of the first `size` leaves (default all), the largest first.
+
+        A `Frontier` that starts with them can be given the leaves that follow.
+        """
+        return self._subtrees(0, self._past(size))
+
     def _siblings(self, bound: int, end: int, is_there: Callable[[int, int], bool]) -> tuple[list[bytes], int]:
         """Return the hashes beside the way down to the subtree that ends at `bound`, and where that begins."""
         proof, start = [], 0
@@ -145,13 +153,16 @@ class HashTree:
 
     def _hash(self, start: int, end: int) -> bytes:
         """Return the hash over the leaves from `start` to `end`, of a subtree that begins at a multiple of its size."""
+        return _join(self._subtrees(start, end))
+
+    def _subtrees(self, start: int, end: int) -> list[bytes]:
         parts = []
         while start < end:
             level = (end - start).bit_length() - 1
             place = (start >> level) * HASH_SIZE
             parts.append(bytes(self._levels[level][place : place + HASH_SIZE]))
             start += 1 << level
-        return _join(parts)
+        return parts
 
     def _past(self, size: int | None) -> int:
         if size is not None and not 0 <= size <= self.size:

@@ -9,95 +9,17 @@ InvalidInput.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, Self
-
-from pydantic import AwareDatetime, BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
+from typing import Final, Literal
 
 from trails.errors import IntegrityError, InvalidInput
-from trails.integrity import digests, leaves
+from trails.integrity import digests
+from trails.integrity.absence_proofs import AbsenceProof
+from trails.integrity.proof_form import Proof, TurnDigests, json_fields, turns_leaf
 from trails.integrity.signed_notes import Checkpoint, open_checkpoint
 from trails.integrity.verifier.merkle_checks import leaf_hash, verify_consistency, verify_inclusion
-from trails.integrity.verifier.notes import from_base64, to_base64
 from trails.model import iris
 from trails.model.values import Value
-
-
-def _bytes_of_json(value: Any, info: ValidationInfo) -> Any:
-    if info.mode != "json":
-        return value
-    data = from_base64(value) if isinstance(value, str) else None
-    if data is None:
-        raise ValueError("it is no base64 text")
-    return data
-
-
-def _time_of_json(value: Any, info: ValidationInfo) -> Any:
-    if info.mode != "json" or value is None:
-        return value
-    try:
-        time = datetime.fromisoformat(value)
-        whole = time.tzinfo is not None and _time_text(time) == value
-    except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
-        raise ValueError("it is no time in UTC with microseconds, as in 2026-05-01T12:00:00.000000Z")
-    return time
-
-
-def _time_text(time: datetime | None) -> str | None:
-    if time is None:
-        return None
-    return time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
-
-
-_Bytes = Annotated[bytes, BeforeValidator(_bytes_of_json), PlainSerializer(to_base64, when_used="json")]
-_Time = Annotated[AwareDatetime | None, BeforeValidator(_time_of_json), PlainSerializer(_time_text, when_used="json")]
-
-
-class _Proof(Value):
-    """What all proofs share: their JSON form, the log's name, and the note of the newest checkpoint."""
-
-    format: str
-    origin: str
-    hashes: tuple[_Bytes, ...]
-    checkpoint: str
-
-    def to_json(self) -> str:
-        """Return the proof as a JSON text (bytes in base64) that `from_json` reads."""
-        return self.model_dump_json(indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the proof that `to_json` wrote; InvalidInput, with the field, if the text is anything else."""
-        _json_fields(text)
-        try:
-            return cls.model_validate_json(text, strict=True)
-        except ValidationError as wrong:
-            first = wrong.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(step) for step in first["loc"])
-            raise InvalidInput(f"this proof cannot be read: {where}: {first['msg']}") from None
-
-
-def _json_fields(text: str) -> dict[str, Any]:
-    """Return the fields of a JSON object; InvalidInput if it is none or can be taken in two ways."""
-    try:
-        fields = json.loads(text, object_pairs_hook=_distinct)
-    except (ValueError, RecursionError) as wrong:
-        raise InvalidInput(f"this is no proof, for it is no JSON text that can be read: {wrong}") from None
-    if not isinstance(fields, dict) or not isinstance(fields.get("format"), str):
-        raise InvalidInput("this is no proof: it does not name its `format`")
-    return fields
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError("a field stands in it twice")
-    return fields
-
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
 
@@ -114,26 +36,7 @@ class Revealed(Value):
     structured: bool
 
 
-class TurnDigests(Value):
-    """What a turn's digest covers beside the turn before it; `content` and `facts` are digests themselves.
-
-    `author` is "principal:NAME" or "agent:NAME".
-    """
-
-    index: int
-    branch: str
-    role: str
-    author: str
-    time: _Time
-    content: str
-    facts: str
-
-    def after(self, previous: str) -> str:
-        """Return the turn's digest after the turn with the digest `previous`."""
-        return digests.turn_digest(previous=previous, **dict(self))
-
-
-class TurnProof(_Proof):
+class TurnProof(Proof):
     """A turn, and the proof that it stood in a session's transcript when a log's checkpoint was signed.
 
     `previous` is the digest of the turn before it. `content` is None if the text is withheld or was redacted: then
@@ -155,7 +58,7 @@ class TurnProof(_Proof):
     @property
     def session_id(self) -> str:
         """The id of the session that owned the turn. Trust it, as all else here, only after `verify`."""
-        return iris.session_id(_turns_leaf(self.leaf).session_iri)
+        return iris.session_id(turns_leaf(self.leaf).session_iri)
 
     @property
     def digest(self) -> str:
@@ -182,7 +85,7 @@ class TurnProof(_Proof):
     def check_chain(self) -> None:
         """Check that content, facts and links lead to the head that the leaf names; what `verify` does last."""
         self._check_turn()
-        leaf = _turns_leaf(self.leaf)
+        leaf = turns_leaf(self.leaf)
         head = self.previous
         for index, each in enumerate((self.turn, *self.links), self.turn.index):
             if each.index != index:
@@ -205,21 +108,10 @@ class TurnProof(_Proof):
             raise IntegrityError(f"{what} does not follow the digest {self.previous}: the proof was altered")
 
 
-def _turns_leaf(line: str) -> leaves.Leaf:
-    """Return the leaf of a batch of turns that a line of a log is; IntegrityError for any other line."""
-    try:
-        leaf, _ = leaves.parse_leaf(line)
-    except ValueError as wrong:  # more digits than Python turns into a number
-        raise IntegrityError(f"the proof's leaf counts no turns: {line[:100]!r}") from wrong
-    if leaf.kind != "turns" or not iris.is_session(leaf.session_iri):
-        raise IntegrityError(f"the proof's leaf is no batch of turns: {line[:100]!r}")
-    return leaf
-
-
 # --- growth -----------------------------------------------------------------------------------------------------------
 
 
-class ConsistencyProof(_Proof):
+class ConsistencyProof(Proof):
     """The proof that a log only grew since a checkpoint that someone kept: the hashes, and the log's new checkpoint."""
 
     format: Literal["trails-consistency-proof/1"] = "trails-consistency-proof/1"
@@ -241,14 +133,15 @@ class ConsistencyProof(_Proof):
 
 # --- any of them ------------------------------------------------------------------------------------------------------
 
-_KINDS: Final[dict[str, type[ConsistencyProof | TurnProof]]] = {
+_KINDS: Final[dict[str, type[AbsenceProof | ConsistencyProof | TurnProof]]] = {
+    "trails-absence-proof/1": AbsenceProof,
     "trails-consistency-proof/1": ConsistencyProof,
     "trails-turn-proof/1": TurnProof,
 }
 
 
-def read_proof(text: str | bytes) -> ConsistencyProof | TurnProof:
-    """Return the proof that a file holds, of either kind, not verified yet.
+def read_proof(text: str | bytes) -> AbsenceProof | ConsistencyProof | TurnProof:
+    """Return the proof that a file holds, of any kind, not verified yet.
 
     Raises InvalidInput if it holds none. Read files as bytes, as for `open_note`.
     """
@@ -256,7 +149,7 @@ def read_proof(text: str | bytes) -> ConsistencyProof | TurnProof:
         plain = text.decode() if isinstance(text, bytes) else text
     except UnicodeDecodeError as wrong:
         raise InvalidInput(f"this is no proof, for it is not UTF-8: byte {wrong.start} is wrong") from None
-    named = _json_fields(plain)["format"]
+    named = json_fields(plain)["format"]
     if named not in _KINDS:
         raise InvalidInput(f"this is no proof: {named[:60]!r} is no format that this version reads")
     return _KINDS[named].from_json(plain)

@@ -23,7 +23,9 @@ from trails.history.pending_session import Worktree
 from trails.history.reader import Reader
 from trails.history.transaction import Transaction
 from trails.history.verification import checkpoints, verify
+from trails.history.verification.absence import prove_absence
 from trails.history.workspace import Facet, Workspace
+from trails.integrity.absence_proofs import AbsenceProof, Subject
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.signed_notes import HeadSignature, open_checkpoint, sign_head, verifier_of
 from trails.integrity.verifier.notes import verifier_key
@@ -173,6 +175,18 @@ class Proofs(Facet, public=True):
     def growth(self, old_note: str, new_note: str) -> ConsistencyProof:
         """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
+
+    def absence(self, subject: Subject, name: str | None, old_note: str, new_note: str) -> AbsenceProof:
+        """Return the proof that nothing of a kind was recorded between two checkpoints, to be verified without the store.
+
+        `subject` says what `name` is: "session" (an id), "turn" (a digest), "tool", "model", "author" ("principal:NAME"
+        or "agent:NAME"), or, with a session's id or None for any, "removal" and "read". The proof has each line of the log
+        between the two checkpoints; for turns, also what their digests cover, without texts, and for tools and models what was
+        recorded with them. Raises `InvalidInput` where something of the kind was recorded, and where it can no longer be told,
+        as turns were deleted; `IntegrityError` where store, log and checkpoints disagree.
+        """
+        at = self._workspace
+        return prove_absence(at.store, at.reader, subject, name, old_note=old_note, new_note=new_note)
 
 
 class _Asked(NamedTuple):

@@ -19,6 +19,7 @@ from trails.errors import IntegrityError
 from trails.files import read_whole
 
 if TYPE_CHECKING:
+    from trails.integrity.absence_proofs import Subject
     from trails.integrity.proofs import ConsistencyProof, TurnProof
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -227,6 +228,42 @@ def proof(
             made = store.proofs.growth(since, checkpoint)
         else:
             made = store.proofs.turn(store.resolve(session or ""), index or 0, checkpoint, reveal=not without_content)
+    if output is None:
+        cli.print_json(json.loads(made.to_json()))
+    else:
+        files.write_new(output, made.to_json().encode())
+        cli.note(f"wrote the proof to {output}")
+
+
+@cli.command("absence")
+@click.argument("subject", type=click.Choice(["session", "turn", "tool", "model", "author", "removal", "read"]))
+@click.argument("name", metavar="[NAME]", required=False)
+@note_option("--since", "The older checkpoint.  [required]")
+@note_option("--checkpoint", "The newer checkpoint.  [required]")
+@output_option
+def absence(
+    *, subject: Subject, name: str | None, since: str | None, checkpoint: str | None, output: Path | None
+) -> None:
+    """Prove that something was not recorded between two checkpoints.
+
+    \b
+    trails proof absence session ID        no line of the log is about this session
+    trails proof absence turn DIGEST       no turn with this digest is new
+    trails proof absence tool NAME         no new turn calls this tool
+    trails proof absence model NAME        no new turn is by this model
+    trails proof absence author NAME       no new turn is by principal:NAME or agent:NAME
+    trails proof absence removal [ID]      nothing was deleted or redacted (of this session)
+    trails proof absence read [ID]         no read or export was put on record (of this session)
+
+    `trails proof check` checks the proof with the public key alone. It has every line of the log between the two: kinds, ids of
+    sessions and digests. About turns it also has their roles, authors and times; about tools and models what was recorded
+    with the turns, but arguments as digests; about reads the entries of all registers. It has no text of a turn. What was
+    never recorded, no proof can show.
+    """
+    if since is None or checkpoint is None:
+        cli.refuse("absence is proven between two checkpoints; give --since OLD and --checkpoint NEW")
+    with cli.open_store(reading=True) as store:
+        made = store.proofs.absence(subject, name, since, checkpoint)
     if output is None:
         cli.print_json(json.loads(made.to_json()))
     else:

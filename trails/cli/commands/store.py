@@ -221,13 +221,13 @@ def answer_report(report: trails.VerifyReport) -> None:
 @cli.command("check", store=False)
 @click.argument("file", metavar="FILE", type=cli.EXISTING_FILE)
 @evidence_options
-@note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
+@note_option("--kept", "For a proof of growth or absence: the older checkpoint, as it was kept.")
 def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, **demanded: Any) -> None:
     """Check a proof, without any store.
 
-    FILE is what `trails proof make` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
-    A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
-    of whether the times and names that were recorded are true.
+    FILE is what `trails proof make` or `trails proof absence` wrote. The exit code is 0 where the proof holds, 1 where it does
+    not, 2 for wrong usage. A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven.
+    It says nothing of whether the times and names that were recorded are true.
     """
     if not verifiers:
         cli.refuse("without the log's public key no signature can be trusted; give --verifier KEY")
@@ -273,6 +273,7 @@ def _draw_proven(shown: Mapping[str, Any]) -> None:
 
 def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
     """Return what a proof proves, or raise IntegrityError where it does not hold."""
+    from trails.integrity.absence_proofs import ABSENT, AbsenceProof
     from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 
     try:
@@ -284,8 +285,17 @@ def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, 
             cli.refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
         state = found.verify(kept, verifiers)
         return {"proves": "growth", "log": state.origin, "old_size": found.old_size, "size": state.size}
+    if isinstance(found, AbsenceProof):
+        state = found.verify(verifiers, kept)
+        absent = {"absent": ABSENT[found.subject], "subject": found.subject, "name": found.name}
+        sizes = {
+            "old_size": found.old_size,
+            "size": state.size,
+            "since_is": "as kept" if kept else "as the proof has it",
+        }
+        return {"proves": "absence", "log": state.origin} | absent | sizes
     if kept is not None:
-        cli.refuse("--kept goes with a proof of growth, and this is none; leave it out")
+        cli.refuse("--kept goes with a proof of growth or absence, and this is none; leave it out")
     state = found.verify(verifiers)
     if isinstance(found, TurnProof):
         return _turn_shown(found, state)

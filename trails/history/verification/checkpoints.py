@@ -23,7 +23,8 @@ from trails.history.reader import Reader
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import HashTree, root_of
-from trails.integrity.proofs import ConsistencyProof, Revealed, TurnDigests, TurnProof
+from trails.integrity.proof_form import TurnDigests
+from trails.integrity.proofs import ConsistencyProof, Revealed, TurnProof
 from trails.integrity.signed_notes import Checkpoint, claimed_checkpoint, sign_checkpoint, verifier_of
 from trails.integrity.verifier.merkle_checks import leaf_hash
 from trails.model import iris, lineage, validation
@@ -92,7 +93,7 @@ def prove_growth(store: QuadStore, old_note: str, new_note: str) -> ConsistencyP
         raise InvalidInput(
             f"the older checkpoint is of {old.size} lines and the newer one of {new.size}: give them the other way round"
         )
-    tree = _tree(store.log.lines(), (old, new))
+    tree = log_tree(store.log.lines(), (old, new))
     hashes = tree.consistency(old.size, new.size)
     return ConsistencyProof(
         origin=new.origin, old_size=old.size, new_size=new.size, hashes=tuple(hashes), checkpoint=new_note
@@ -115,17 +116,17 @@ def prove_turn(
         raise InvalidInput(f"session {session_id!r} has {len(turns)} turns, so no turn {index}")
     owner = next(record for record in chain if record.id == turns[index].session_id)
     lines = store.log.lines()
-    tree = _tree(lines, (checkpoint,))
+    tree = log_tree(lines, (checkpoint,))
     count, leaf_index = _leaf_of(lines[: checkpoint.size], owner.id, index, checkpoint)
     after = reader.of_quads.own_turns(lineage.Segment(owner, index + 1, count))
     sealed, *following = reader.sealed([turns[index], *after])
     proof = TurnProof(
         origin=checkpoint.origin,
-        turn=_digests_of(sealed),
+        turn=digests_of(sealed),
         previous=turns[index - 1].digest if index else digests.GENESIS,
         content=_content_of(sealed) if reveal else None,
         facts=None if sealed.turn.facts.withheld else digests.facts_json(sealed.turn.facts, sealed.salt),
-        links=tuple(map(_digests_of, following)),
+        links=tuple(map(digests_of, following)),
         leaf=lines[leaf_index],
         leaf_index=leaf_index,
         size=checkpoint.size,
@@ -166,7 +167,8 @@ def _check(proof: TurnProof, owner: str, turns: Iterable[Turn]) -> None:
         ) from wrong
 
 
-def _digests_of(sealed: SealedTurn) -> TurnDigests:
+def digests_of(sealed: SealedTurn) -> TurnDigests:
+    """Return what a turn's digest covers."""
     turn = sealed.turn
     return TurnDigests(
         index=turn.index,
@@ -189,7 +191,7 @@ def _content_of(sealed: SealedTurn) -> Revealed | None:
     return Revealed(text=sealed.turn.text, salt=sealed.salt, structured=sealed.turn.structured)
 
 
-def _tree(lines: Sequence[str], checkpoints: Iterable[Checkpoint]) -> HashTree:
+def log_tree(lines: Sequence[str], checkpoints: Iterable[Checkpoint]) -> HashTree:
     """Return the tree over the log; raise `IntegrityError` where a checkpoint is not one of its states."""
     tree = HashTree(leaf_hash(line.encode()) for line in lines)
     for checkpoint in checkpoints:

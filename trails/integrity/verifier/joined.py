@@ -10,6 +10,7 @@ from typing import Final
 
 from trails import usage
 from trails.integrity.verifier import (
+    absence,
     answers,
     archive,
     digest_rules,
@@ -33,7 +34,7 @@ VERIFIER_NAME: Final = "verify_export.py"
 """What the file is called where it goes out."""
 MODULES: Final = (
     usage, digest_rules, quads, terms, turns, turn_statements, sessions, export, answers, ed25519, merkle_checks, notes,
-    proof_checks, dsse, archive, pack, receipts, program,
+    proof_checks, dsse, archive, pack, absence, receipts, program,
 )  # fmt: skip
 """Each after those that it imports."""
 _ERRORS: Final = '''class IntegrityError(Exception):

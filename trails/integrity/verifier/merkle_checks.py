@@ -44,7 +44,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     check_hash(root, "inclusion: the root")
     # Up to level `inner` the path has siblings on both sides; above, it climbs the right edge: only left ones.
     inner = (index ^ (size - 1)).bit_length()
-    _check_proof(proof, inner + _ones(index >> inner), f"inclusion of leaf {index} in {size}")
+    check_proof(proof, inner + _ones(index >> inner), f"inclusion of leaf {index} in {size}")
     reached = leaf
     for level, sibling in enumerate(proof):
         is_right = level >= inner or index >> level & 1
@@ -70,7 +70,7 @@ def verify_consistency(old_size: int, new_size: int, old_root: bytes, new_root: 
     if 0 < old_size < new_size:
         _verify_growth(old_size, new_size, old_root, new_root, proof)
         return
-    _check_proof(proof, 0, f"consistency from {old_size} to {new_size}")
+    check_proof(proof, 0, f"consistency from {old_size} to {new_size}")
     if old_size == new_size:
         what = f"consistency: two trees of size {new_size} must have one root, and the old one"
         _check_root(old_root, new_root, what)
@@ -83,7 +83,7 @@ def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: byte
     inner = ((old_size - 1) ^ (new_size - 1)).bit_length() - start
     path = (old_size - 1) >> start
     is_whole_old_tree = path == 0
-    _check_proof(proof, inner + _ones(path >> inner) + (not is_whole_old_tree), what)
+    check_proof(proof, inner + _ones(path >> inner) + (not is_whole_old_tree), what)
     old = new = old_root if is_whole_old_tree else proof[0]
     for level, sibling in enumerate(proof if is_whole_old_tree else proof[1:]):
         if level >= inner or path >> level & 1:
@@ -104,7 +104,8 @@ def _ones(number: int) -> int:
     return bin(number).count("1")  # noqa: FURB161 - `bit_count` came with Python 3.10
 
 
-def _check_proof(proof: Sequence[bytes], length: int, what: str) -> None:
+def check_proof(proof: Sequence[bytes], length: int, what: str) -> None:
+    """Raise IntegrityError if a proof has another number of hashes, or one that is none."""
     if len(proof) != length:
         trouble = "short" if len(proof) < length else "long"
         raise IntegrityError(f"{what}: the proof is too {trouble}, {len(proof)} hashes where {length} belong")

@@ -1,4 +1,4 @@
-"""Check a whole evidence pack, an export, or the receipt of an erasure, with nothing but Python 3.9 and the log's public key.
+"""Check a whole evidence pack, an export, a proof of absence or the receipt of an erasure, with nothing but Python 3.9.
 
 This is the program that goes out as `verify_export.py`: `python verify_export.py plan.nq`. Of an export it recomputes every
 turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what the
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trails.errors import IntegrityError, InvalidInput
+from trails.integrity.verifier.absence import ABSENCE, absence_answer, absence_lines
 from trails.integrity.verifier.answers import CANNOT_SHOW, answer_lines, printable, report
 from trails.integrity.verifier.archive import Altered, NoPack, PackFiles, read_files
 from trails.integrity.verifier.export import Export
@@ -66,9 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="verify_export.py",
-        description="Check an export (N-Quads), an evidence pack (folder or zip) or a receipt of Trails.",
+        description="Check an export (N-Quads), an evidence pack (folder or zip), a proof of absence or a receipt of Trails.",
     )
-    parser.add_argument("file", help="the export (- for stdin), the receipt, or the pack's folder or zip")
+    parser.add_argument("file", help="the export (- for stdin), the proof, the receipt, or the pack's folder or zip")
     parser.add_argument(
         "--head", action="append", default=[], help="a digest that must be in an export, as it was kept elsewhere"
     )
@@ -76,12 +77,13 @@ def main(arguments: list[str] | None = None) -> int:
         "--verifier",
         action="append",
         default=[],
-        help="the log's public key, or a file with it: needed for a pack and a receipt",
+        help="the log's public key, or a file with it: needed for a pack, a proof and a receipt",
     )
+    parser.add_argument("--kept", help="the older checkpoint of a proof of absence, as it was kept: a file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     try:
-        said, lines = _answer(given.file, given.head, given.verifier)
+        said, lines = _answer(given.file, given.head, given.verifier, given.kept)
     except Altered as error:
         said = {"format": PACK_FORMAT, "ok": False, "altered": [{"file": given.file, "message": str(error)}]}
         lines = iter([f"ALTERED: {error}", "THE PACK DOES NOT HOLD"])
@@ -101,7 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if said["ok"] else 1
 
 
-def _answer(place: str, heads: list[str], verifiers: list[str]) -> tuple[dict[str, Any], Iterator[str]]:
+def _answer(
+    place: str, heads: list[str], verifiers: list[str], kept: str | None
+) -> tuple[dict[str, Any], Iterator[str]]:
     begins = b"" if place == "-" else _beginning(place)
     if begins in (b"PK", b"{"):
         if not verifiers:
@@ -110,8 +114,11 @@ def _answer(place: str, heads: list[str], verifiers: list[str]) -> tuple[dict[st
         if begins == b"PK":
             said = pack_answer(read_files(place), keys)
             return said, _pack_lines(said)
-        with open(place, "rb") as file:  # noqa: PTH123 - as plain as can be
-            said = receipt_answer(file.read(), keys)
+        data = _bytes_of_file(place)
+        if _is_of_absence(data):
+            said = absence_answer(data, keys, None if kept is None else _bytes_of_file(kept))
+            return said, absence_lines(said)
+        said = receipt_answer(data, keys)
         return said, receipt_lines(said)
     if place == "-":
         said = report(Export(sys.stdin.buffer), heads)
@@ -121,8 +128,21 @@ def _answer(place: str, heads: list[str], verifiers: list[str]) -> tuple[dict[st
     return said, answer_lines(said)
 
 
+def _bytes_of_file(place: str) -> bytes:
+    with open(place, "rb") as file:  # noqa: PTH123 - as plain as can be
+        return file.read()
+
+
+def _is_of_absence(data: bytes) -> bool:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("format") == ABSENCE
+
+
 def _beginning(place: str) -> bytes:
-    """Return the first bytes that tell what a file is: PK of a pack, also of its folder, { of a receipt."""
+    """Return the first bytes that tell what a file is: PK of a pack, also of its folder, { of a proof or a receipt."""
     try:
         with open(place, "rb") as file:  # noqa: PTH123
             data = file.read(2)

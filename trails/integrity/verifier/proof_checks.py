@@ -98,7 +98,8 @@ def json_object(data: bytes, fields: set[str] | None = None) -> dict[str, Any]:
     return value
 
 
-def _digest_of(turn: Any, before: str) -> str:
+def opened_digest(turn: Any, before: str) -> str:
+    """Return the digest of a turn of a proof after the turn with the digest `before`."""
     if not isinstance(turn, dict) or turn.keys() != _DIGESTS:
         raise IntegrityError("a turn of the proof does not have the fields that belong there")
     named = digest_names(turn["branch"], turn["role"], turn["author"])
@@ -114,7 +115,7 @@ def _proven_digest(proof: dict[str, Any], count: int, expected: str) -> str:
     for index, each in enumerate([turn, *proof["links"]], turn["index"]):
         if each["index"] != index:
             raise IntegrityError(f"the proof has turn {each['index']} where turn {index} belongs")
-        head = _digest_of(each, head)
+        head = opened_digest(each, head)
         digest = digest or head
     if (turn["index"] + 1 + len(proof["links"]), head) != (count, expected):
         raise IntegrityError("the proof does not lead to the head that the log names")
