@@ -1,6 +1,7 @@
 """Audits: a report of a session or a store, and its evidence."""
 
 from trails.audit.audit_run import audit
+from trails.audit.copied_arguments import CopiedArguments, CopiedPart, copied_arguments
 from trails.audit.report import Found, Report, Verdict
 
-__all__ = ["Found", "Report", "Verdict", "audit"]
+__all__ = ["CopiedArguments", "CopiedPart", "Found", "Report", "Verdict", "audit", "copied_arguments"]

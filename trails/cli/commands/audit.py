@@ -19,11 +19,11 @@ from trails.cli.commands.proofs import (
     signature_options,
 )
 from trails.cli.terminal import to_json
-from trails.display.terminal_text import clean, count, one_line
+from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trails.audit import Report
+    from trails.audit import CopiedPart, Report
     from trails.audit.audit_diff import AuditDiff
     from trails.integrity.signed_statements import Form
     from trails.provenance import Finding, Validation
@@ -226,6 +226,43 @@ def _draw_diff(found: AuditDiff) -> None:
         if name == "sessions":
             for changed in found.changed:
                 click.echo(f"  ~ {one_line(changed.session)}: {changed.turns[0]} turns, then {changed.turns[1]}")
+
+
+@cli.command("copied", group=audit)
+@click.argument("session", metavar="SESSION")
+@cli.option(
+    "--tool NAME", "A tool that is not trusted; again for further ones; default: all.", name="tools", multiple=True
+)
+@cli.option(
+    "--shortest N", "The fewest characters of a part; 12 unless given.", type=click.IntRange(min=12), default=12
+)
+def copied(*, session: str, tools: tuple[str, ...], shortest: int) -> None:
+    """Show what tool calls copied from outputs of other tools.
+
+    Of each call in the transcript, the parts of its arguments that stand verbatim in an earlier output of a tool, or in an
+    attached document: also where that came by a fork, a sub-agent's result or task, or a quotation. Ranges are of characters,
+    the end exclusive. "also given" is an earlier turn in which a user or the system gave the same text. What was changed or
+    encoded (Base64, URLs, escapes) is not found.
+    """
+    from trails.audit import copied_arguments
+
+    with cli.open_store(reading=True) as store:
+        found = copied_arguments(store, store.resolve(session), tools=tools or None, shortest=shortest)
+    said = f"{count(found.calls, 'call')}, {count(len(found.parts), 'copied part')}"
+    if found.unread:
+        said += f"; {count(len(found.unread), 'turn')} not read, as its text was taken out"
+    if found.unreached:
+        said += f"; not in the store: {', '.join(map(one_line, found.unreached))}"
+    cli.answer(found, [_copied_line(part) for part in found.parts], said=said)
+
+
+def _copied_line(part: CopiedPart) -> str:
+    source = f"{part.source_session} {part.source_index} {part.source_tool or 'document'}{part.source_pointer or ''}"
+    way = f" by {' > '.join(part.path)}" if len(part.path) > 1 else ""
+    also = "" if part.also_given is None else f" (also given in {part.also_given})"
+    where = f"{part.session_id} {part.index} {part.tool}{part.pointer} {part.start}-{part.end}"
+    text = shorten(part.text, 60)
+    return one_line(f"{where} from {source} {part.source_start}-{part.source_end}{way}{also}: {text}")
 
 
 @cli.command("pack", group=audit)
