@@ -23,7 +23,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.runs import counter
 from trails import Inbound, Ledger, Payload, Repository, Router, Runs, Session, Tree
-from trails.audit import audit, evidence_pack
+from trails.audit import audit, evidence_pack, find_near_copies
 from trails.exchange.file_import import export_session, import_bytes, import_path
 from trails.exchange.openclaw.openclaw_export import export_folder
 from trails.exchange.openclaw.openclaw_folder import import_folder
@@ -645,6 +645,7 @@ OPERATIONS |= {
     "rerun": Changes(lambda w: rerun(w.plan, lambda run: run.input())),
     "rerun_many": Changes(lambda w: rerun_many(w.plan, lambda run: run.input(), 2)),
     "audit": Reads(lambda w: audit(w.store)),
+    "find_near_copies": Reads(lambda w: find_near_copies(w.store, "what was said in all of these sessions")),
     "make_pack": Reads(lambda w: evidence_pack.make_pack(w.store, audit(w.store))),
     # --- what is stored by `persist`, and begun by what only reads
     "Repository.create, persisted": Changes(lambda w: w.store.create(id="new").persist(), by=None, why=FOR),

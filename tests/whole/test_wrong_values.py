@@ -26,7 +26,7 @@ FUNCTIONS = {
     "trails.exchange.openclaw.openclaw_export": "export_folder",
     "trails.exchange.remotes.store_copy": "copy_store",
     "trails.exchange.remotes.mirror": "Mirror",
-    "trails.audit": "audit",
+    "trails.audit": "audit find_near_copies",
     "trails.provenance": "validate export delete_document document_bytes documents import_document read_document",
     "trails.policy": "",
     "trails.keys": "",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from trails.errors import InvalidInput
+
 _WORD: Final = re.compile(r"\w+")
 RUN: Final = 3
 """Words in a run."""
@@ -24,6 +26,13 @@ def word_runs(text: str) -> frozenset[tuple[str, ...]]:
     """
     words = [word.casefold() for word in _WORD.findall(text)]
     return frozenset(tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1))
+
+
+def least_share(given: object, name: str) -> float:
+    """Return the least share of runs that makes a text a candidate; raise `InvalidInput` for none above 0 and at most 1."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1:
+        raise InvalidInput(f"{name} is a share above 0, at most 1, not {given!r:.80}")
+    return float(given)
 
 
 def share_of(original: frozenset[tuple[str, ...]], other: str) -> float:

@@ -17,7 +17,7 @@ from pyoxigraph import Triple
 from trails.display.progress import Progress
 from trails.errors import InvalidInput
 from trails.handles import Handle, verb
-from trails.history import encryption, transaction
+from trails.history import encryption, near_copies, transaction
 from trails.history.lookup import forest, names, search, summaries, usage_statistics
 from trails.history.lookup.forest import Forest
 from trails.history.lookup.model_prices import prices_of
@@ -1174,7 +1174,7 @@ class Repository(Handle, public=True):
         [('a', 'asked'), ('b', 'near copy')]
         """
         validation.flag(dry_run, "dry_run")
-        share = _share(near)
+        share = near_copies.least_share(near, "near")
         if signer is not None:
             signer_key(signer)  # it is one, before anything is erased
         at, store, reader = validation.index(index, "index"), self.store, self.reader
@@ -1316,12 +1316,6 @@ def _expiry(expires: datetime | timedelta | None, created: datetime) -> datetime
         except OverflowError as error:
             raise InvalidInput(f"{expires} after the creation is past the year 9999") from error
     return None if expires is None else validation.time(expires, "expires")
-
-
-def _share(near: object) -> float:
-    if isinstance(near, bool) or not isinstance(near, int | float) or not 0 < near <= 1:
-        raise InvalidInput(f"near is a share above 0, at most 1, not {near!r:.80}")
-    return float(near)
 
 
 def redact_turn(repository: Repository, session_id: str, index: int, deed: Deed) -> Redaction:

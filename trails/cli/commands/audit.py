@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +23,7 @@ from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from trails.audit import CopiedPart, Report
+    from trails.audit import CopiedPart, NearCopy, Report
     from trails.audit.audit_diff import AuditDiff
     from trails.integrity.signed_statements import Form
     from trails.provenance import Finding, Validation
@@ -263,6 +263,36 @@ def _copied_line(part: CopiedPart) -> str:
     where = f"{part.session_id} {part.index} {part.tool}{part.pointer} {part.start}-{part.end}"
     text = shorten(part.text, 60)
     return one_line(f"{where} from {source} {part.source_start}-{part.source_end}{way}{also}: {text}")
+
+
+@cli.command("near-copies", group=audit)
+@click.argument("text", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@cli.option(
+    "--share",
+    "How many of its runs of three words a turn has.",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.3,
+)
+def near_copies(*, text: Path, share: float) -> None:
+    """List the turns that may repeat a text, as in FILE.
+
+    For a text that was redacted, or must be: FILE has it (- reads it from stdin), and is stored nowhere. The turns are
+    candidates, the likeliest first, for a person to judge: what says the same in other words is not found, and a turn that
+    shares everyday phrases may be. The exit code is 0 where there are some, 1 where there are none.
+    """
+    from trails.audit import find_near_copies
+
+    said = cli.text_of("-") if str(text) == "-" else cli.read_text(text)
+    with cli.open_store(reading=True) as store:
+        found = find_near_copies(store, said, share=share)
+
+    def draw(rows: Sequence[NearCopy]) -> None:
+        lines = [[f"{each.session_id}@{each.index}", f"{each.share:.3f}"] for each in rows]
+        cli.view.print_table(["candidate", "share"], lines, right=("share",), rule=False)
+
+    cli.answer([each.model_dump() for each in found], found, draw, empty="no turn is a candidate")
+    if not found:
+        raise click.exceptions.Exit(1)
 
 
 @cli.command("pack", group=audit)

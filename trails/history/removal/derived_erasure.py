@@ -93,12 +93,12 @@ def _reached(
         yield place, "quote"
     said = "\n".join(redaction.plain_texts(turn.content)) if turn.structured else turn.text
     original = near_copies.word_runs(said)
-    for place, text in _texts(store, reader) if len(original) >= near_copies.FEWEST else ():
+    for place, text in turn_texts(store, reader) if len(original) >= near_copies.FEWEST else ():
         if near_copies.share_of(original, text) >= near:
             yield place, "near copy"
 
 
-def _texts(store: QuadStore, reader: Reader) -> Iterator[tuple[tuple[str, int], str]]:
+def turn_texts(store: QuadStore, reader: Reader) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield the place and the text of every turn that has one, in order; those of encrypted sessions last."""
     hidden = {iris.session(session_id) for session_id in encryption.encrypted_sessions(store)}
     for quad in sorted(store.quads((None, vocab.VALUE, None, None)), key=_place):
