@@ -72,7 +72,7 @@ CLASSES = (
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(import_path, import_bytes, import_folder, import_rdf, export_session, export_folder),
     *(export, draw, validate, import_document, read_document, document_bytes, documents, delete_document),
-    *(audit, evidence_pack.make_pack, rerun, rerun_many),
+    *(audit, find_near_copies, evidence_pack.make_pack, rerun, rerun_many),
 )
 WITNESS = "urn:trails:agent:witness"
 """Who the process says it is: nobody else is named in any of these."""
