@@ -411,6 +411,9 @@ def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> 
         memory.create(id="new", meta={"title": WORDS}).persist()
     with pytest.raises(InvalidInput, match="would be stored in plain"):
         memory.notes.add("plan", 0, WORDS)
+    with pytest.raises(InvalidInput, match="would be stored in plain"):
+        memory.score("plan#0", "quality", 1, reason=WORDS)
+    memory.score("plan#0", "quality", 1)
     with pytest.raises(InvalidInput, match="stands in a file in plain"), memory.load("plan").streaming("assistant"):
         pass
 

@@ -428,7 +428,7 @@ def check_commit(store: QuadStore, add: Sequence[Quad], more: Sequence[Quad]) ->
     payloads = _encrypted_payloads(more) | _plain_payloads(store, add, hidden, seen)
     for quad in chain(add, more):
         text = quad.object
-        if isinstance(text, Literal) and text.datatype in _KINDS and quad.predicate not in _OPEN and text.value:
+        if isinstance(text, Literal) and text.datatype in _KINDS and text.value and not _stays_plain(quad):
             if quad.predicate == v.BYTES_PART:
                 is_allowed = quad.graph_name in payloads
             else:
@@ -438,6 +438,12 @@ def check_commit(store: QuadStore, add: Sequence[Quad], more: Sequence[Quad]) ->
                     f"{quad.predicate.value.rpartition('#')[2]} of {term_text(quad.subject)} would be stored in plain, and the "
                     "sessions of this store are encrypted; this kind of record is not encrypted yet. Nothing was written"
                 )
+
+
+def _stays_plain(quad: Quad) -> bool:
+    """Tell whether a text may be plain: not the reason of a score, which speaks of what was said."""
+    is_remark = quad.predicate == v.REASON and iris.score_id(subject_of(quad)) is not None
+    return quad.predicate in _OPEN and not is_remark
 
 
 def _is_envelope(text: str) -> bool:
