@@ -200,7 +200,7 @@ def hostile(store: Repository) -> bytes:
 
 
 OF_QUADS = {"graphs", "subjects", "quad_count", "distinct_triples", "prov_catalog", "prov_pairs", "triples"}
-OF_QUADS |= {"graph", "graph_exists", "void"}  # of a graph as such, and of the dataset
+OF_QUADS |= {"graph", "graph_exists", "void", "void_partitions"}  # of a graph as such, and of the dataset
 
 
 def answers(store: Repository) -> dict[str, list[str]]:

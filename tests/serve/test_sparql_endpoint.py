@@ -329,8 +329,47 @@ def test_without_a_query_the_endpoint_describes_itself(client: TestClient) -> No
     assert (f"{void}triples", count) in told
 
 
+def test_the_description_counts_each_class_and_each_property_and_says_where_to_ask() -> None:
+    with trails.open(":memory:") as store:
+        with store.create(id="plan", principal="alice", agent="planner") as plan:
+            plan.append("user", "Plan a trip")
+            plan.append("assistant", "Where to?")
+        with _client(store) as client:
+            led = client.get("/.well-known/void", headers={"Accept": "application/n-triples"}, follow_redirects=False)
+            assert (led.status_code, led.headers["location"]) == (303, "/sparql")
+            text = client.get("/.well-known/void", headers={"Accept": "application/n-triples"}).content
+    graph = ox.Store()
+    graph.load(text, ox.RdfFormat.N_TRIPLES)
+    head = "PREFIX void: <http://rdfs.org/ns/void#> PREFIX dcat: <http://www.w3.org/ns/dcat#> "
+    rows = graph.query(
+        head
+        + "SELECT ?of ?n { { ?part void:class ?of ; void:entities ?n } UNION { ?part void:property ?of ; void:triples ?n } }"
+    )
+    assert isinstance(rows, ox.QuerySolutions)
+    counts = {row["of"].value.rpartition("#")[2]: int(row["n"].value) for row in rows}  # type: ignore[union-attr]
+    # by hand: one session, one principal, one agent and two turns, each of which is an entity too
+    assert {name: counts[name] for name in ("Session", "Principal", "Agent", "Turn", "Entity")} == {
+        "Session": 1,
+        "Principal": 1,
+        "Agent": 1,
+        "Turn": 2,
+        "Entity": 2,
+    }
+    assert {name: counts[name] for name in ("type", "index", "value", "branch", "wasAttributedTo")} == {
+        "type": 7,
+        "index": 2,
+        "value": 2,
+        "branch": 3,
+        "wasAttributedTo": 3,
+    }
+    asked = "{ ?dataset a dcat:Dataset ; dcat:distribution/dcat:accessURL <http://localhost/sparql> ; void:triples 29 }"
+    assert graph.query(head + "ASK " + asked)
+    assert graph.query(head + "ASK { ?service a dcat:DataService ; dcat:servesDataset [ a void:Dataset ] }")
+    assert not graph.query("ASK { ?s <http://purl.org/dc/terms/license> ?o }")
+
+
 def test_the_description_counts_again_what_was_written_since(store: Repository) -> None:
-    accept, two = {"Accept": "application/n-triples"}, 'void#entities> "2"'
+    accept, two = {"Accept": "application/n-triples"}, '#dataset> <http://rdfs.org/ns/void#entities> "2"'
     with _client(_filled(store)) as client:
         assert [two in client.get("/sparql", headers=accept).text for _ in range(2)] == [False, False]
         store.create(id="another").persist()

@@ -346,6 +346,8 @@ meta_option = option(
 id_option = option("--id ID", "The new session's id; made up unless given.")
 label_option = option("--label LABEL", "A name for it that no other session has.")
 session_argument = click.argument("session", metavar="SESSION")
+TRIPLE_FORMATS: Final = ("turtle", "ntriples", "jsonld", "rdfxml", "n3")
+"""The names of `trails.rdf.triple_formats`, which commands do not import to be quick."""
 _OPTIONS: Final = {
     "limit": option(
         "-n --limit N",

@@ -18,6 +18,7 @@ from trails.errors import InvalidInput
 from trails.provenance import rdf_mapping
 from trails.provenance.serializations import read_source
 from trails.rdf import query_files, vocab
+from trails.rdf.triple_formats import FORMATS
 from trails.rdflib_view import to_rdflib
 
 
@@ -33,14 +34,6 @@ FILES: Final = {
     "concepts": "concepts.ttl",
 }
 """The files of the ontology, by what each is."""
-FORMATS: Final = {
-    "turtle": ox.RdfFormat.TURTLE,
-    "ntriples": ox.RdfFormat.N_TRIPLES,
-    "jsonld": ox.RdfFormat.JSON_LD,
-    "rdfxml": ox.RdfFormat.RDF_XML,
-    "n3": ox.RdfFormat.N3,
-}
-"""The formats that the ontology is given in, by the names that the SPARQL endpoint has for them."""
 
 
 def write_ontology(file: str = "ontology", format: str = "turtle") -> bytes:  # noqa: A002 - the public name

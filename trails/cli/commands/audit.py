@@ -403,7 +403,7 @@ def validate(*, source: Path | None, timed: bool, skew: float | None, shapes: bo
 @cli.option(
     "--format",
     "In which format.",
-    type=click.Choice(("turtle", "ntriples", "jsonld", "rdfxml", "n3")),
+    type=click.Choice(cli.TRIPLE_FORMATS),
     default="turtle",
 )
 @cli.option("--shapes", "Print the SHACL shapes of the terms instead.")

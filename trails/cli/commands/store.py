@@ -57,9 +57,30 @@ def init(*, place: str | None, claude_code: bool, user: bool, project: bool, rem
 
 
 @cli.command("info")
-def info() -> None:
-    """Say where the store is and what it holds."""
+@cli.option("--format", "Describe it in RDF (VoID and DCAT) instead.", type=click.Choice(cli.TRIPLE_FORMATS))
+@cli.option("--licence IRI", "With --format: under which licence it is.")
+@cli.option("--publisher NAME", "With --format: who publishes it.")
+@cli.option("--download URL", "With --format: where a dump of it can be had. Repeatable.", multiple=True)
+def info(*, licence: str | None, publisher: str | None, download: tuple[str, ...], **how: str | None) -> None:
+    """Say where the store is and what it holds.
+
+    --format describes the store as a dataset: how many things of each class and triples of each property it holds, and
+    of the licence, the publisher and the dumps what you say here.
+    """
+    from trails.store.dataset_description import describe
+
+    form = how["format"]
+    cli.check_options(
+        (
+            form is None and bool(licence or publisher or download),
+            "--licence, --publisher and --download go with --format",
+        )
+    )
     with cli.open_store(reading=True) as store:
+        if form is not None:
+            described = describe(store.store, form, licence=licence, publisher=publisher, downloads=download)
+            click.echo(described, nl=False)
+            return
         facts = store.info()
     cli.answer(facts, {name: f"{n:,}" if type(n) is int else n for name, n in facts.items()}, cli.view.print_grid)
 

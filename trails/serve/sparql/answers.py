@@ -155,8 +155,8 @@ class TimeExceeded(QueryTimeout):
 
 def figures(
     view: Repository, text: str, settings: Settings, seconds: float, on_begin: Callable[[], object]
-) -> dict[str, Any]:
-    """Return the one row of a query of ours. It blocks. Raises `QueryEnded` where it takes too long."""
+) -> list[dict[str, Any]]:
+    """Return the rows of a query of ours. It blocks. Raises `QueryEnded` where it takes too long."""
     on_begin()
     found = user_queries.answer(view.store, text, limits_of(settings, seconds), is_ours=True)
-    return found.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
+    return found.to_dicts()  # type: ignore[union-attr] # a SELECT

@@ -1,34 +1,32 @@
-"""Describe the endpoint: SPARQL 1.1 Service Description (https://www.w3.org/TR/sparql11-service-description/) with VoID."""
+"""Describe the endpoint: SPARQL 1.1 Service Description (https://www.w3.org/TR/sparql11-service-description/), VoID, DCAT."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import pyoxigraph as ox
 
 from trails.rdf import vocab
 from trails.serve.sparql.negotiation import ROWS, TRIPLES
+from trails.store.dataset_description import DCAT, PREFIXES, VOID, Counts, dataset_triples
 
 _SD: Final = "http://www.w3.org/ns/sparql-service-description#"
-_VOID: Final = "http://rdfs.org/ns/void#"
-_DCTERMS: Final = "http://purl.org/dc/terms/"
-_PREFIXES: Final = {"sd": _SD, "void": _VOID, "dcterms": _DCTERMS} | vocab.PREFIXES
 
 
-def described(endpoint: str, figures: Mapping[str, int], media_type: str) -> bytes:
+def described(endpoint: str, figures: Counts | None, media_type: str) -> bytes:
     """Return the description of the endpoint at a URL.
 
-    `figures` has the numbers of triples of the `catalog` and of the `turns`, and of `sessions`; it may be empty.
+    `figures` says how much whoever asks may see; None where nobody counted it.
 
-    >>> described("http://localhost/sparql", {}, "application/n-triples").count(b"sparql-service-description#endpoint")
+    >>> described("http://localhost/sparql", None, "application/n-triples").count(b"sparql-service-description#endpoint")
     1
     """
     form = ox.RdfFormat.from_media_type(media_type)
-    return ox.serialize(_triples(endpoint, figures), format=form, prefixes=_PREFIXES) or b""
+    return ox.serialize(_triples(endpoint, figures), format=form, prefixes={"sd": _SD} | PREFIXES) or b""
 
 
-def _triples(endpoint: str, figures: Mapping[str, int]) -> Iterator[ox.Triple]:
+def _triples(endpoint: str, figures: Counts | None) -> Iterator[ox.Triple]:
     service, dataset, default = (ox.NamedNode(f"{endpoint}#{name}") for name in ("service", "dataset", "default"))
     url = ox.NamedNode(endpoint)
     yield from _facts(service, f"{_SD}Service")
@@ -38,22 +36,24 @@ def _triples(endpoint: str, figures: Mapping[str, int]) -> Iterator[ox.Triple]:
     yield ox.Triple(service, _sd("defaultDataset"), dataset)
     for form in (*ROWS, *TRIPLES):
         yield ox.Triple(service, _sd("resultFormat"), ox.NamedNode(form.w3c))
-    yield from _facts(dataset, f"{_SD}Dataset", f"{_VOID}Dataset")
-    yield ox.Triple(dataset, ox.NamedNode(_DCTERMS + "title"), ox.Literal("A store of agent sessions"))
+    yield ox.Triple(service, vocab.TYPE, _dcat("DataService"))
+    yield ox.Triple(service, _dcat("endpointURL"), url)
+    yield ox.Triple(service, _dcat("servesDataset"), dataset)
+    yield from _facts(dataset, f"{_SD}Dataset")
+    yield from dataset_triples(dataset, figures)
     yield ox.Triple(dataset, _void("sparqlEndpoint"), url)
-    yield ox.Triple(dataset, _void("uriSpace"), ox.Literal("urn:trails:"))
-    for namespace in (vocab.TRAILS, vocab.PROV):
-        yield ox.Triple(dataset, _void("vocabulary"), ox.NamedNode(namespace))
+    distribution = ox.BlankNode("endpoint")
+    yield ox.Triple(dataset, _dcat("distribution"), distribution)
+    yield from _facts(distribution, f"{DCAT}Distribution")
+    yield ox.Triple(distribution, _dcat("accessURL"), url)
+    yield ox.Triple(distribution, _dcat("accessService"), service)
     yield ox.Triple(dataset, _sd("defaultGraph"), default)
-    yield from _facts(default, f"{_SD}Graph", f"{_VOID}Dataset")
-    if figures:
-        triples = figures["catalog"] + figures["turns"]
-        yield ox.Triple(dataset, _void("triples"), vocab.integer(triples))
-        yield ox.Triple(dataset, _void("entities"), vocab.integer(figures["sessions"]))
-        yield ox.Triple(default, _void("triples"), vocab.integer(triples))
+    yield from _facts(default, f"{_SD}Graph", f"{VOID}Dataset")
+    if figures is not None:
+        yield ox.Triple(default, _void("triples"), vocab.integer(figures.catalog + figures.turns))
 
 
-def _facts(node: ox.NamedNode, *types: str) -> Iterator[ox.Triple]:
+def _facts(node: ox.NamedNode | ox.BlankNode, *types: str) -> Iterator[ox.Triple]:
     return (ox.Triple(node, vocab.TYPE, ox.NamedNode(each)) for each in types)
 
 
@@ -62,4 +62,8 @@ def _sd(name: str) -> ox.NamedNode:
 
 
 def _void(name: str) -> ox.NamedNode:
-    return ox.NamedNode(_VOID + name)
+    return ox.NamedNode(VOID + name)
+
+
+def _dcat(name: str) -> ox.NamedNode:
+    return ox.NamedNode(DCAT + name)

@@ -12,7 +12,7 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from trails.errors import InvalidInput, QueryEnded, TrailsError
@@ -26,6 +26,7 @@ from trails.serve.sparql.answers import IN_MEMORY, LimitExceeded, Question, Time
 from trails.serve.sparql.negotiation import ROWS, TRIPLES
 from trails.serve.sparql.outbox import Outbox
 from trails.serve.sparql.turnstile import Busy, Gone, turnstile_of
+from trails.store.dataset_description import Counts, counts_of
 from trails.store.queries.query_pool import NoProcess
 from trails.store.queries.written_answers import Formats
 
@@ -44,6 +45,7 @@ _READ_ONLY: Final = (
 )
 _RETRY: Final = {"Retry-After": "2"}
 _ENDED: Final = "the query was ended: its process went away, or the store is being closed or vacuumed; ask again"
+_WELL_KNOWN: Final = "/.well-known/void"
 _FIGURES_PATIENCE: Final = 2.0
 """Seconds for the figures of the service description, which goes without them where they take longer."""
 
@@ -55,6 +57,7 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     elsewhere = [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])]
     answers = {
         "/sparql": _answering(endpoint.sparql, "GET", "HEAD", "POST"),
+        _WELL_KNOWN: _answering(endpoint.void, "GET", "HEAD"),
         "/graphs": _answering(endpoint.graph, "GET", "HEAD", refusal=_READ_ONLY),
         "/queries": _answering(endpoint.catalogue, "GET", "HEAD"),
         "/queries/{name}": _answering(endpoint.of_catalogue, "GET", "HEAD"),
@@ -70,7 +73,7 @@ class _Endpoint:
         self._service = service
         self._turnstile = turnstile_of(service)
         self._outbox = Outbox(service)
-        self._figures: WeakKeyDictionary[QuadStore, tuple[int, Mapping[str, int]]] = WeakKeyDictionary()
+        self._figures: WeakKeyDictionary[QuadStore, tuple[int, Counts]] = WeakKeyDictionary()
 
     async def sparql(self, request: Request) -> Response:
         """Answer a query; without one, describe the endpoint."""
@@ -135,18 +138,33 @@ class _Endpoint:
             headers={"Content-Type": _with_charset(media_type), "Vary": "Accept"},
         )
 
-    async def _figures_of(self, request: Request, view: Repository) -> Mapping[str, int]:
-        """Return how much a view holds, counted once for each commit; nothing where that takes too long."""
-        number, figures = self._figures.get(view.store, (-1, {}))
+    async def _figures_of(self, request: Request, view: Repository) -> Counts | None:
+        """Return how much a view holds, counted once for each commit.
+
+        None where that takes too long; without classes and properties where these do.
+        """
+        number, figures = self._figures.get(view.store, (-1, None))
         if number == (now := view.store.number):
             return figures
-        text = query_files.find("void").bind()
+        (totals,) = await self._rows_of(request, view, "void") or (None,)
+        if totals is None:
+            return None
+        figures = counts_of(totals, await self._rows_of(request, view, "void_partitions") or ())
+        self._figures[view.store] = now, figures
+        return figures
+
+    async def _rows_of(self, request: Request, view: Repository, name: str) -> list[dict[str, Any]] | None:
+        text = query_files.find(name).bind()
         count = partial(answers.figures, view, text, self._service.settings, _FIGURES_PATIENCE)
         try:
-            self._figures[view.store] = now, await self._turnstile.run(request, count)
+            return await self._turnstile.run(request, count)
         except (QueryEnded, NoProcess, Busy):
-            return {}
-        return self._figures[view.store][1]
+            return None
+
+    async def void(self, request: Request) -> Response:
+        """Lead to the description, as VoID has it (https://www.w3.org/TR/void/, 7.2)."""
+        require(request, "read")
+        return RedirectResponse(request.url.path.removesuffix(_WELL_KNOWN) + "/sparql", 303)
 
     async def _answer(self, request: Request, question: Question) -> Response:
         return self._response(request, await self._written(request, question))
