@@ -65,7 +65,7 @@ def compare_sessions(
 def families(reader: Reader, root_ids: Sequence[str]) -> dict[str, _Chain]:
     """Return the lineage of some sessions and of each of their descendants by forks, by session id."""
     rows = {(row[0].value, row[1].value, row[2]) for row in reader.select_each("family", "sessions", root_ids)}
-    records = decode_records(rows)
+    records = reader.in_plain(decode_records(rows))
     for root_id in root_ids:
         if root_id not in records:
             raise reader.not_found(root_id)

@@ -24,19 +24,21 @@ from trails.errors import IntegrityError, InvalidInput, KeyMissing
 from trails.history.turn_builder import Draft
 from trails.history.turn_reader import TurnReader, TurnRun
 from trails.integrity import key_ring
-from trails.integrity.key_ring import BYTES_PREFIX, PREFIX, Cipher, Keys
-from trails.model import iris
+from trails.integrity.key_ring import BYTES_PREFIX, META_KEY, PREFIX, Cipher, Keys
+from trails.model import iris, validation
 from trails.model.lineage import Segment
+from trails.model.validation import stored_object
 from trails.model.values import NO_FACTS, Facts, SessionRecord, SystemPrompt, Turn
 from trails.rdf import query_guard
 from trails.rdf import vocab as v
 from trails.rdf.codec import subject_of, term_text
+from trails.rows.turn_text import ENCRYPTED
 from trails.store.contract import Matching, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.reading import EngineReader
 from trails.store.postgres.thin import ThinStore
 
-_META: Final = ('{"trails-encrypted":"', '"}')
+_META: Final = (f'{{"{META_KEY}":"', '"}')
 _JSON: Final = ('"', '"')
 _PLAIN: Final = ("", "")
 """What stands around an encrypted text, so that it is of the kind that its property holds."""
@@ -355,6 +357,39 @@ def looks_encrypted(turn: Turn) -> bool:
     return turn.redacted or turn.text.removeprefix('"').startswith(PREFIX)
 
 
+# --- metadata of sessions
+
+
+def stored_record(cipher: Cipher, record: SessionRecord) -> SessionRecord:
+    """Return the row of an encrypted session as it is stored, its metadata encrypted as one text: the same each time.
+
+    What awaits a session that is imported later stays plain beside it: the id of that.
+    """
+    meta = dict(record.meta)
+    awaited = {key: meta.pop(key) for key in (AWAITED_PARENT,) if key in meta}
+    if not meta or META_KEY in meta:
+        return record
+    hidden = cipher.encrypt(validation.to_json(meta, "meta"), _ROW_PLACE, "")
+    return record.model_copy(update={"meta_json": validation.meta({META_KEY: hidden, **awaited})})
+
+
+def shown_record(store: QuadStore, record: SessionRecord) -> SessionRecord:
+    """Return a stored row with its metadata in plain; without the key, a word stands for all of it."""
+    hidden = record.meta.get(META_KEY) if record.encryption is not None else None
+    if not isinstance(hidden, str):
+        return record
+    encryption = encryption_of(store)
+    if encryption is None or encryption.keys.get(record.id) is None:
+        meta: dict[str, Any] = {**record.meta, META_KEY: ENCRYPTED}
+    else:
+        plain = stored_object(encryption.cipher(record.id).decrypt(hidden, _ROW_PLACE))
+        meta = {**{key: value for key, value in record.meta.items() if key != META_KEY}, **plain}
+    return record.model_copy(update={"meta_json": validation.meta(meta)})
+
+
+_ROW_PLACE: Final = "session/meta"
+
+
 # --- system prompts and payloads
 
 
@@ -386,6 +421,8 @@ def decrypted_bytes(store: QuadStore, data: bytes) -> bytes:
 # --- the guard
 
 
+AWAITED_PARENT: Final = "spawnedBy"
+"""The key of metadata that names the session which an imported one is to be linked to, once that is there."""
 _KINDS: Final = frozenset({v.STRING, v.JSON})
 _BYTES: Final = base64.b64encode(BYTES_PREFIX).decode()
 _OPEN: Final = frozenset(
@@ -404,7 +441,8 @@ _OPEN: Final = frozenset(
         v.EXPORTED_HEAD, v.AT_LOG_HEAD, v.DISCLOSED_TO, v.PURPOSE, v.LEGAL_BASIS, v.HELD_SESSION, v.OF_LABEL, v.OF_QUERY,
         v.OF_KIND, v.OF_META, v.INCIDENT_KIND, v.REDACTED_PLACE, v.REDACTED_PART,
         # tags and refs, scores without words
-        v.TAG_NAME, v.NAMED_DIGEST, v.REF_ID, v.MOVES_DIGEST, v.SCORE_NAME, v.SCORER_VERSION,
+        NamedNode(iris.meta(AWAITED_PARENT)), v.TAG_NAME, v.NAMED_DIGEST, v.REF_ID, v.MOVES_DIGEST, v.SCORE_NAME,
+        v.SCORER_VERSION,
     }
 )  # fmt: skip
 """Properties whose texts stay plain. Every other one is encrypted, or its commit refused."""

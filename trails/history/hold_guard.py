@@ -18,6 +18,7 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import OnHold
+from trails.integrity.key_ring import META_KEY
 from trails.model import iris, validation
 from trails.rdf import vocab
 from trails.rdf.codec import meta_value, subject_of, term_text
@@ -63,6 +64,8 @@ def covers(store: Matching, hold: Hold, session_id: str) -> bool:
 def _has_meta(store: Matching, node: NamedNode, key: str, value: Any) -> bool:
     """Tell whether a session has a metadata value; a text stands for a number that is written so, as in lists."""
     wanted = {validation.to_json(value, "meta"), *([value] if isinstance(value, str) else [])}
+    if store.quads((node, NamedNode(iris.meta(META_KEY)), None, vocab.CATALOG)):
+        return True  # encrypted, and nobody can say here what it says: what may be on hold is
     stored = store.quads((node, NamedNode(iris.meta(key)), None, vocab.CATALOG))
     return any(
         isinstance(quad.object, Literal) and validation.to_json(meta_value(quad.object), "meta") in wanted

@@ -20,7 +20,7 @@ from typing import IO, Final, NamedTuple
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.files import readable_path
-from trails.history import log_leaves, read_records
+from trails.history import encryption, log_leaves, read_records
 from trails.history.transaction import Transaction, is_stored
 from trails.history.workspace import Workspace
 from trails.model import iris
@@ -140,7 +140,7 @@ def _next(store: Matching, session_iri: str) -> str:
     return str(number)
 
 
-AWAITED_PARENT: Final = "spawnedBy"
+AWAITED_PARENT: Final = encryption.AWAITED_PARENT
 """The metadata of a session that names its spawner while that is not stored."""
 
 

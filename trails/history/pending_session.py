@@ -658,8 +658,10 @@ class Worktree(Handle):
 
     def _make_row(self, tx: Transaction) -> None:
         record = self.record
-        self._cipher()  # the key of an encrypted session is durable before its row is, also where that has no text yet
-        tx.add(session_quads(record))
+        cipher = (
+            self._cipher()
+        )  # the key of an encrypted session is durable before its row is, also where that has no text
+        tx.add(session_quads(record if cipher is None else encryption.stored_record(cipher, record)))
         tx.forbid_id(self.id)
         if record.label is not None:
             tx.label(record.label)

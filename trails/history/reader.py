@@ -75,7 +75,13 @@ class Reader:
         for record in found.values():
             if record.key is not None and (label := self._label_of_key(record)) is not None:
                 found[record.id] = record.model_copy(update={"label": label})
-        return found
+        return self.in_plain(found)
+
+    def in_plain(self, records: dict[str, SessionRecord]) -> dict[str, SessionRecord]:
+        """Return stored rows with the metadata of encrypted sessions in plain, as far as there are keys."""
+        if not self._decrypts:
+            return records
+        return {name: encryption.shown_record(self._store, record) for name, record in records.items()}
 
     def _label_of_key(self, record: SessionRecord) -> str | None:
         """Return the label that a session has by its key: it is the conversation's, and survives a reset."""

@@ -35,6 +35,8 @@ PREFIX: Final = "trails-encrypted:1:"
 """What an encrypted text begins with."""
 BYTES_PREFIX: Final = b"trails-encrypted:1"
 """What encrypted bytes begin with: a multiple of three bytes, so that Base64 of it is the beginning of Base64 of all."""
+META_KEY: Final = "trails-encrypted"
+"""The key of metadata under which all of it stands, once it is encrypted."""
 KEY_SIZE: Final = 32
 """Bytes of a key."""
 _NONCE: Final = 12

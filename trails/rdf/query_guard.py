@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, TrailsError
+from trails.model import iris
 from trails.rdf import vocab
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def check_text(text: str) -> None:
 _HIDDEN: Final = ("value", "arguments", "meta", "request", "payloadName", "bytesPart")
 """The local names of the properties whose texts may be encrypted."""
 _NAMES_HIDDEN: Final = re.compile(rf"[:#](?:{'|'.join(_HIDDEN)})\b")
+_OF_META: Final = iris.meta("")
 _LOOKS_INTO: Final = re.compile(
     r"\b(CONTAINS|REGEX|STRSTARTS|STRENDS|STRBEFORE|STRAFTER|REPLACE|SUBSTR|STRLEN|[LU]CASE|MD5|SHA(?:1|256|384|512))\s*\(",
     re.IGNORECASE,
@@ -136,7 +138,9 @@ def check_encrypted(text: str, *, is_ours: bool = False) -> None:
     """
     asked = _COMMENT.sub("", text)
     into = _LOOKS_INTO.search(asked)
-    if _NAMES_HIDDEN.search(asked):
+    if _OF_META in asked:
+        is_refused = True
+    elif _NAMES_HIDDEN.search(asked):
         is_refused = into is not None or (not is_ours and _QUOTED.search(asked) is not None)
     else:
         is_refused = into is not None and _ANY_PROPERTY.search(asked) is not None

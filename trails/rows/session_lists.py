@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple
 
 from trails.rows import row_schema
-from trails.rows.row_codec import as_json, micros
+from trails.rows.row_codec import as_json, first_text, micros, project_name
 
 Sort = Literal["created", "activity", "turns", "tokens"]
 SORTS: Final[tuple[Sort, ...]] = ("created", "activity", "turns", "tokens")
@@ -31,6 +32,11 @@ class Asked:
         """Add a condition."""
         self.conditions.append(f"({condition})")
         self.values += values
+
+    def where_either(self, other: Asked, ids: Sequence[str]) -> None:
+        """Add that other conditions hold, or that a session is one of some."""
+        either = f"({' AND '.join(other.conditions)}) OR s.id IN (SELECT value FROM json_each(?))"
+        self.where(either, *other.values, json.dumps(ids))
 
     def text(self) -> str:
         """Return all conditions as the WHERE of a SELECT; nothing if there are none."""
@@ -85,6 +91,18 @@ _NAMES: Final = " || char(10) || ".join(f"ifnull(s.{column}, '')" for column in 
 def _forms(value: object) -> list[str]:
     """Return the JSON texts that a value of the metadata may have: a text is also looked for as what it spells."""
     return [as_json(value), *([value] if isinstance(value, str) else [])]
+
+
+def has_meta(meta: Mapping[str, Any], wanted: Mapping[str, Any], project: str | None = None) -> bool:
+    """Tell whether metadata has each key of other metadata with its value, and a project, as the conditions on rows do.
+
+    >>> has_meta({"topic": 3, "cwd": "/home/ada/tidepool"}, {"topic": "3"}, "tidepool")
+    True
+    """
+    if not all(key in meta and as_json(meta[key]) in _forms(value) for key, value in wanted.items()):
+        return False
+    own = None if project is None else first_text(meta, "project", "cwd")
+    return project is None or (own is not None and project in (own, project_name(own)))
 
 
 def ids_with_meta(connection: sqlite3.Connection, meta: Mapping[str, Any], limit: int = -1) -> list[str]:

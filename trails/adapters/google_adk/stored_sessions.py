@@ -22,6 +22,7 @@ from trails.adapters.google_adk import event_turns
 from trails.adapters.google_adk.event_turns import State
 from trails.adapters.google_adk.held_session import APP, SESSION, USER, Address, Held, Snapshot
 from trails.errors import HeadConflict, SessionExists, SessionNotFound
+from trails.history import encryption
 from trails.history.transaction import is_stored
 from trails.integrity import digests
 from trails.rows import row_codec, session_lists, transcript_rows
@@ -246,6 +247,11 @@ class StoredSessions:
         """Return the sessions of an app, or of one of its users, without their events, and what they share."""
         wanted = {APP: app} if user is None else {APP: app, USER: user}
         found = []
+        encryption.refuse_any_encrypted(
+            self._repository.store,
+            "this adapter lists sessions by metadata in plain",
+            "open a store without keys for it",
+        )
         with self._repository.workspace.rows.reading() as rows:
             self._forget_removed()
             for last in session_lists.last_turns(rows, wanted, (USER, SESSION), _id_starts(app, user)):

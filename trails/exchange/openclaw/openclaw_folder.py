@@ -40,7 +40,7 @@ from trails.exchange.openclaw.openclaw_files import Folder, FolderEntry, FolderL
 from trails.exchange.record_checks import combine_parts
 from trails.exchange.source_transcript import FileProblem, ImportReport, Problem, SourceSession, SourceTurn
 from trails.files import as_path, in_words
-from trails.history import import_records, log_leaves
+from trails.history import encryption, import_records, log_leaves
 from trails.history.import_records import ImportedFiles, ImportSource
 from trails.history.records import conversations
 from trails.history.transaction import Transaction
@@ -366,6 +366,9 @@ class _FolderImport:
         record = self._repository.reader.records([name]).get(name)
         if record is None or not _is_missing(record.meta) or _is_missing(source.meta):
             return
+        encryption.refuse_encrypted(
+            [record], "its row is not filled in later", "delete it, and import it again with its file"
+        )
         meta = {**source.meta, **({"title": source.title} if source.title else {})}
         changes = {"meta_json": validation.meta(meta), "created": source.created or record.created}
         filled = record.model_copy(update=changes)

@@ -6,7 +6,7 @@ import base64
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
@@ -181,8 +181,35 @@ Order = Literal["newest", "oldest"]
 _ORDERS: Final[tuple[Order, ...]] = ("newest", "oldest")
 
 
-def filter_conditions(wanted: SummaryFilter) -> Asked:
-    """Return what is asked for as conditions, each value checked; raise `InvalidInput` for one that cannot be."""
+def filter_conditions(workspace: Workspace, wanted: SummaryFilter) -> Asked:
+    """Return what is asked for as conditions, each value checked; raise `InvalidInput` for one that cannot be.
+
+    The metadata of encrypted sessions is read here, since no row holds it in plain; raises `KeyMissing` without keys.
+    """
+    asked = _conditions(wanted)
+    if not wanted.meta and wanted.project is None:
+        return asked
+    hidden = [
+        record.id
+        for record in _encrypted_records(workspace)
+        if session_lists.has_meta(record.meta, wanted.meta or {}, wanted.project)
+    ]
+    if hidden:
+        asked = _conditions(replace(wanted, meta=None, project=None))
+        facts = _conditions(SummaryFilter(meta=wanted.meta, project=wanted.project))
+        asked.where_either(facts, hidden)
+    return asked
+
+
+def _encrypted_records(workspace: Workspace) -> list[SessionRecord]:
+    """Return the rows of all encrypted sessions with their metadata in plain; raise `KeyMissing` without keys."""
+    hidden = encryption.encrypted_sessions(workspace.store)
+    if hidden and workspace.encryption is None:
+        raise encryption.no_keys(hidden[0])
+    return list(workspace.reader.records(hidden).values())
+
+
+def _conditions(wanted: SummaryFilter) -> Asked:
     moments = {
         name: None if moment is None else validation.time(moment, name)
         for name in ("since", "until", "active_since", "active_until")
@@ -275,6 +302,7 @@ def find_session(workspace: Workspace, meta: Mapping[str, Any], *, fresh: bool =
     workspace.refresh(fresh)
     with workspace.rows.reading() as connection:
         ids = session_lists.ids_with_meta(connection, wanted, limit=2)
+    ids += _encrypted_with(workspace, wanted)
     if len(ids) > 1:
         raise InvalidInput(
             f"several sessions have the metadata {wanted!r:.80}, {ids[0]!r} and {ids[1]!r} among them; "
@@ -287,7 +315,11 @@ def sessions_with(workspace: Workspace, meta: Mapping[str, Any]) -> set[str]:
     """Return the ids of all sessions that have some metadata, each key with its value."""
     wanted = wanted_meta(meta)
     with workspace.rows.reading() as connection:
-        return set(session_lists.ids_with_meta(connection, wanted))
+        return {*session_lists.ids_with_meta(connection, wanted), *_encrypted_with(workspace, wanted)}
+
+
+def _encrypted_with(workspace: Workspace, wanted: Mapping[str, Any]) -> list[str]:
+    return [each.id for each in _encrypted_records(workspace) if session_lists.has_meta(each.meta, wanted)]
 
 
 def list_summaries(
@@ -368,7 +400,7 @@ def _rows(
     is_ascending = wanted.order == "oldest"
     order = SORTS.index(wanted.sort) + (len(SORTS) if is_ascending else 0)
     after = None if cursor is None else order_clause(cursor, order)
-    asked = filter_conditions(wanted)
+    asked = filter_conditions(workspace, wanted)
     if wanted.text is not None:
         encryption.refuse_any_encrypted(
             workspace.store, "a text is found in plain prompts alone", "list by label, principal, agent, model or time"
@@ -395,10 +427,13 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
     if row["key"] is not None:  # the label of a session with a key is its conversation's, and survives a reset
         named = conversations.conversations_of_session(workspace.store, NamedNode(iris.session(row["id"])))
         label = label if named is None else named.label or label
+    meta: Mapping[str, Any] = {}
+    if workspace.encryption is not None and encryption.is_encrypted(workspace.store, row["id"]):
+        meta = workspace.reader.record(row["id"]).meta
     return SessionSummary(
         id=row["id"],
         label=label,
-        title=row["title"],
+        title=row["title"] or row_codec.first_text(meta, "title"),
         first_prompt=_plain_prompt(workspace, row["id"]) if row["prompt"] == ENCRYPTED else row["prompt"],
         turns=row["starts_at"] + row["own_turns"],
         own_turns=row["own_turns"],
@@ -408,7 +443,7 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
         output_tokens=row["output"],
         cost=row["cost"] if row["calls"] > row["unpriced"] else None,
         models=tuple(row["models"]),
-        project=row["project"],
+        project=row["project"] or row_codec.first_text(meta, "project", "cwd"),
         created=_moment(row["created"]),
         last_activity=_moment(row["created"] if row["activity"] is None else row["activity"]),
         branch=row["branch"],

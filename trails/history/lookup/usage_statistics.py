@@ -201,7 +201,7 @@ def usage_statistics(
     name = None if model is None else validation.text(model, "model")
 
     def asked(table: str) -> Asked:
-        found = filter_conditions(of_sessions)
+        found = filter_conditions(workspace, of_sessions)
         if since is not None:
             found.where(f"{table}.time >= ?", micros(since))
         if until is not None:
