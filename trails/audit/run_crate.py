@@ -96,7 +96,7 @@ def run_crate(repository: Repository, report: Report, files: Mapping[str, bytes]
         {
             "@id": CRATE,
             "@type": "CreativeWork",
-            "conformsTo": [_ref(RO_CRATE), _ref(RO_CRATE_BASE)],
+            "conformsTo": [_ref(each) for each in (RO_CRATE, RO_CRATE_BASE, *([WORKFLOW] if runs else []))],
             "about": _ref("./"),
         },
         root,
