@@ -686,6 +686,24 @@ def test_a_server_gives_nothing_of_an_encrypted_store(memory: trails.Repository)
         trails.open("https://trails.example.org", keys=HeldKeys())
 
 
+# --- PostgreSQL
+
+
+@pytest.mark.slow
+def test_sessions_are_encrypted_in_postgresql(url: str, keys: Path) -> None:
+    with trails.open(url, create=True, keys=keys) as store:
+        fill(store)
+    with trails.open(url, keys=keys) as store:
+        assert [turn.content for turn in store.load("other").turns] == [f"Plan {WORDS}", f"No {WORDS}"]
+        store.delete("other")
+        assert [path.suffix for path in keys.iterdir()] == [".key"]
+        assert store.verify().ok
+    with pytest.raises(InvalidInput, match="cannot be opened with keys"):
+        trails.open(url, thin=True, keys=keys)
+    with trails.open(url, thin=True) as store, pytest.raises(KeyMissing, match="opened without keys"):
+        store.load("plan")
+
+
 # --- the command line
 
 

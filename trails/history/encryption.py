@@ -479,9 +479,10 @@ def check_commit(store: QuadStore, add: Sequence[Quad], more: Sequence[Quad]) ->
 
 
 def _stays_plain(quad: Quad) -> bool:
-    """Tell whether a text may be plain: not the reason of a score, which speaks of what was said."""
-    is_remark = quad.predicate == v.REASON and iris.score_id(subject_of(quad)) is not None
-    return quad.predicate in _OPEN and not is_remark
+    """Tell whether a text may be plain: not the reason of a score or of a ledger's entry, which speak of what was said."""
+    if quad.predicate != v.REASON:
+        return quad.predicate in _OPEN
+    return iris.score_id(subject_of(quad)) is None and iris.entry_number(subject_of(quad)) is None
 
 
 def _is_envelope(text: str) -> bool:
