@@ -13,6 +13,7 @@ import pytest
 
 import trails
 from trails.audit import audit, evidence_pack
+from trails.audit.agent_definitions import agent_definitions
 from trails.integrity.signed_notes import new_key
 from trails.model.values import Call
 
@@ -130,6 +131,16 @@ def test_a_prompt_under_which_nothing_was_answered_is_no_workflow() -> None:
         report = audit(store, time=NOON)
         graph = entities(evidence_pack.make_pack(store, report))
     assert (graph["agents.json"]["@type"], "mainEntity" in graph["./"]) == ("File", False)
+
+
+def test_a_prompt_that_the_records_hold_encrypted_is_not_shown(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o700)
+    with trails.open(tmp_path / "store", create=True, keys=keys) as store:
+        store.create(id="plan", system="A secret trip").persist()
+        made = agent_definitions(store, ["plan"]) or b""
+    [prompt] = json.loads(made)["sessions"][0]["prompts"]
+    assert (prompt["version"], prompt["text"], b"secret" in made) == (1, None, False)
 
 
 def test_each_file_is_described_and_has_its_size_where_that_is_known(prompted: dict[str, bytes]) -> None:

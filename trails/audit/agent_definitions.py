@@ -23,31 +23,34 @@ _ABOUT: Final = (
 
 
 def agent_definitions(repository: Repository, session_ids: Sequence[str]) -> bytes | None:
-    """Return `agents.json` of some sessions, or None if none of them has a system prompt. A text that was redacted is null."""
+    """Return `agents.json` of some sessions, or None if none of them has a system prompt.
+
+    A text that was redacted is null, and so is one that the records hold encrypted.
+    """
     sessions = []
     for session_id in session_ids:
+        record = repository.record(session_id)
         try:
             prompts = repository.workspace.reader.prompts([session_id]).values()
         except TrailsError:  # the report names what is wrong
             continue
         if prompts:
-            sessions.append(
-                {"session": session_id, "agent": repository.record(session_id).agent, "prompts": _plain(prompts)}
-            )
+            plain = _plain(prompts, shown=record.encryption is None)
+            sessions.append({"session": session_id, "agent": record.agent, "prompts": plain})
     if not sessions:
         return None
     value = {"format": "trails-agent-definitions/1", "about": _ABOUT, "sessions": sessions}
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _plain(prompts: Iterable[SystemPrompt]) -> list[dict[str, Any]]:
+def _plain(prompts: Iterable[SystemPrompt], *, shown: bool) -> list[dict[str, Any]]:
     return [
         {
             "version": prompt.version,
             "effective_from": prompt.effective_from,
             "time": None if prompt.time is None else prompt.time.isoformat(),
             "digest": prompt.digest,
-            "text": None if prompt.redacted else prompt.text,
+            "text": prompt.text if shown and not prompt.redacted else None,
         }
         for prompt in sorted(prompts, key=lambda each: each.version)
     ]
