@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.engines import Answer, Engines, answered
 from tests.support.nine_sessions import day, fill, later
+from tests.support.query_pictures import PAGE, SVG, Arrow, mermaid, pattern, section, svg_is_current
 from tests.support.query_rules import lint, read
 from trails import InvalidInput, Repository
 from trails.rdf import query_files, vocab
@@ -698,6 +699,60 @@ def test_a_catalogue_query_has_a_name_that_can_be_typed(name: str) -> None:
 def test_core_and_catalogue_share_no_name() -> None:
     files = [path.stem for path in query_files.folder().rglob("*.rq")]
     assert len(files) == len(set(files))
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_query_can_be_read_by_a_person(name: str) -> None:
+    about = CATALOGUE[name].about
+    assert 20 <= len(about.split()) <= 140
+    assert about.partition("?")[1] == "?", "it begins with the question"
+    assert re.search(r"\b(A|The) row is |The answer is a graph|graph with one edge", about), "it says what a row is"
+    assert not re.search(r"\b(SELECT|OPTIONAL|UNION|FILTER|VALUES|sub-SELECT|engine)\b", about), "it is no SPARQL"
+    lines = [line for line in CATALOGUE[name].text.splitlines() if not line.startswith("#")]
+    assert len(lines) <= 150 or name == "prov-lineage"  # which is a union of six graphs
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_pictures_of_a_query_are_those_of_its_text(name: str) -> None:
+    """If not: `python -m tests.support.query_pictures`, with Graphviz."""
+    assert section(CATALOGUE[name]) in PAGE.read_text("utf-8")
+    assert svg_is_current(CATALOGUE[name], (SVG / f"{name}.svg").read_text("utf-8"))
+
+
+def test_there_are_pictures_of_all_queries_and_of_nothing_else() -> None:
+    assert {place.stem for place in SVG.glob("*.svg")} == set(CATALOGUE)
+    assert re.findall(r"(?m)^### (.+)$", PAGE.read_text("utf-8")) == sorted(
+        CATALOGUE, key=lambda name: (["", *query_files.THEMES].index(CATALOGUE[name].theme), name)
+    )
+
+
+def test_a_picture_shows_what_is_asked_what_may_be_missing_and_what_must_be() -> None:
+    asked = """# purpose: sample
+# param session (session): a session
+SELECT ?turn WHERE {
+  VALUES ?session { <urn:trails:session:demo> } #: session
+  GRAPH ?session { ?turn a trails:Turn ; trails:index ?index }
+  OPTIONAL { GRAPH ?session { ?turn prov:generatedAtTime ?time } }
+  FILTER NOT EXISTS { ?fork trails:parentSession+ ?session FILTER NOT EXISTS { ?fork a trails:Tombstone } }
+}
+"""
+    prefixes = "".join(f"PREFIX {name}: <{vocab.PREFIXES[name]}>\n" for name in ("trails", "prov"))
+    query = query_file(asked.replace("SELECT", f"{prefixes}SELECT"))
+    shown = pattern(query)
+    assert shown.classes["?turn"] == ["Turn"]
+    assert sorted(shown.arrows) == [
+        Arrow("?fork", "a", "Tombstone", "absent"),
+        Arrow("?fork", "parentSession+", "session (given)", "absent"),
+        Arrow("?turn", "index", "?index", "asked"),
+        Arrow("?turn", "prov:generatedAtTime", "?time", "optional"),
+        Arrow("session (given)", "holds", "?turn", "holds"),
+    ]
+    drawn = mermaid(query).splitlines()
+    assert '  n0["?turn<br/>Turn"]' in drawn
+    assert '  n0 -->|"index"| n2' in drawn
+    assert '  n0 -.->|"prov:generatedAtTime"| n3' in drawn
+    assert [line for line in drawn if "#c00000" in line] == ["  linkStyle 3,4 stroke:#c00000,color:#c00000"]
+    assert [line for line in drawn if ":::given" in line] == ['  n1["session (given)"]:::given']
 
 
 def query_file(text: str) -> query_files.QueryFile:

@@ -311,6 +311,16 @@ def test_a_question_without_what_it_needs_is_not_asked(client: TestClient) -> No
     assert " row<" not in page.text
 
 
+def test_a_question_is_told_in_plain_words_with_a_picture_of_its_pattern(client: TestClient) -> None:
+    page = client.get("/audit/questions/tags")
+    assert "What is tagged? The query reads all tags. A row is a tag with its session" in page.text
+    pictures = [attributes.get("src") or "" for tag, attributes in _Markup(page.text).tags if tag == "img"]
+    assert pictures == ["/static/queries/tags.svg"]
+    picture = client.get(pictures[0])
+    assert (picture.status_code, picture.headers["content-type"].partition(";")[0]) == (200, "image/svg+xml")
+    assert "session (given)" in picture.text
+
+
 def test_the_files_of_an_answer_have_its_parameters(client: TestClient) -> None:
     page = client.get("/audit/questions/forks-after", params={"session": "plan", "index": "0"})
     file = next(

@@ -11,6 +11,8 @@ purpose, parameters and columns, and the theme of a query for auditors::
 
     # theme: one of `THEMES`, in the folder `audit` only
     # purpose: one sentence
+    # about: a paragraph for readers who do not know SPARQL, over as many lines as it takes:
+    #   the question, what the query walks, what a row is, what is left out
     # keywords: words that people ask with and the header does not use, if any; `trails queries --search` finds by them
     # param turn (turn): what it is            - kinds: session, turn, iri, text, integer, time; "optional" may follow
     # column source (iri): what it is
@@ -34,8 +36,10 @@ from trails.rdf import vocab
 from trails.suggestions import did_you_mean
 
 _HEADER: Final = re.compile(
-    r"#\s*(purpose|theme|keywords|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)"
+    r"#\s*(purpose|about|theme|keywords|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)"
 )
+_CONTINUED: Final = re.compile(r"#   (\S.*)")
+"""A further line of the paragraph."""
 _MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
 _LIST: Final = re.compile(r"\{[^{}]*\}")
 _CONSTANT: Final = re.compile(r"<[^<>\s=]*>|(?<![\w?:.-])\d+\b")
@@ -96,6 +100,8 @@ class QueryFile:
     _pieces: tuple[str | _Slot, ...]
     keywords: str = ""
     """Words that people ask with and the rest of the header does not use, with spaces between them."""
+    about: str = ""
+    """A paragraph for readers who do not know SPARQL: the question, what the query walks, what a row is, what is left out."""
     theme: str = ""
     """What a query of the folder `audit` is about, one of `THEMES`; empty for the others."""
 
@@ -278,25 +284,25 @@ def find(name: str) -> QueryFile:
 
 def parse(name: str, folder_name: str, text: str) -> QueryFile:
     """Return a query file from its text; a header or marker that is not as documented raises `InvalidInput`."""
-    purpose, theme, keywords, parameters, columns = "", "", "", [], []
-    pieces: list[str | _Slot] = []
+    texts: dict[str, str] = {}
+    parameters, columns, pieces = list[Parameter](), list[Column](), list[str | _Slot]()
+    last = ""
     for line in text.splitlines(keepends=True):
         if header := _HEADER.match(line):
-            what, item, kind, optional, description = header.groups()
-            if what == "purpose":
-                purpose = description.strip()
-            elif what == "theme":
-                theme = description.strip()
-            elif what == "keywords":
-                keywords = description.strip()
-            elif what == "param":
+            last, item, kind, optional, description = header.groups()
+            if last == "param":
                 parameters.append(Parameter(item, kind, bool(optional), description.strip()))
-            else:
+            elif last == "column":
                 columns.append(Column(item, kind, description.strip()))
+            else:
+                texts[last] = description.strip()
+        elif last == "about" and (more := _CONTINUED.match(line)):
+            texts["about"] += f" {more[1].strip()}"
         if marked := _MARKED.match(line):
             pieces += _cut(name, marked["line"], marked["name"])
         else:
             pieces.append(line)
+    purpose, theme = texts.get("purpose", ""), texts.get("theme", "")
     slots = {piece.name for piece in pieces if isinstance(piece, _Slot)}
     declared = {parameter.name for parameter in parameters}
     if not purpose or slots != declared:
@@ -304,7 +310,16 @@ def parse(name: str, folder_name: str, text: str) -> QueryFile:
     if folder_name == "audit" and theme not in THEMES:
         raise InvalidInput(f"query {name!r}: its theme is {theme!r}, and one of {', '.join(THEMES)} is wanted")
     return QueryFile(
-        name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces), keywords, theme
+        name,
+        folder_name,
+        purpose,
+        tuple(parameters),
+        tuple(columns),
+        text,
+        tuple(pieces),
+        keywords=texts.get("keywords", ""),
+        about=texts.get("about", ""),
+        theme=theme,
     )
 
 

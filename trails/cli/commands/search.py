@@ -228,6 +228,7 @@ def _described(query: QueryFile) -> dict[str, Any]:
         "name": query.name,
         "theme": query.theme,
         "purpose": query.purpose,
+        "about": query.about,
         "parameters": [asdict(each) for each in query.parameters],
         "columns": [asdict(each) for each in query.columns],
     }

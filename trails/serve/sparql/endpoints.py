@@ -290,6 +290,7 @@ def _told(query: QueryFile) -> dict[str, Any]:
         "folder": query.folder,
         "theme": query.theme or None,
         "purpose": query.purpose,
+        "about": query.about or None,
         "parameters": [
             {"name": each.name, "kind": each.kind, "optional": each.optional, "description": each.description}
             for each in query.parameters
