@@ -11,8 +11,8 @@ from trails.rdf import query_files
 PAGE = ROOT / "trails" / "guide" / "audit.md"
 _FIRST = "## The queries\n"
 _INTRODUCTION = (
-    "\nParameters in brackets are optional. `trails queries NAME` prints a query, after a paragraph in plain words and what its columns are. "
-    "The console shows a picture of its pattern.\n"
+    "\nParameters in brackets are optional. `trails queries NAME` prints a query, after a paragraph "
+    "in plain words and what its columns are. The console shows a picture of its pattern.\n"
 )
 
 
