@@ -23,7 +23,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
+.PHONY: help ontology ontology-page demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 EXAMPLES = build/examples
@@ -40,6 +40,7 @@ help:
 	@echo "make wheel-test  build the wheel and run the tests against it, away from these sources"
 	@echo "make wheel-pythons   try the wheel on each of Python 3.11 to 3.13 that is on this machine"
 	@echo "make ontology    make the ontology's shapes and its page again, after a change to it"
+	@echo "make ontology-page    write the ontology's page for people to build/ontology by pyLODE, in an environment of its own (from the network)"
 	@echo "make bench       run the benchmarks"
 	@echo "make clean       remove $(VENV) and what was built"
 
@@ -113,6 +114,13 @@ wheel-pythons: $(VENV)/.dev
 
 ontology: $(VENV)/.installed
 	$(BIN)/python -m ontology.generate
+
+# The wheel of pyLODE 3.4.1 cannot be imported: it looks for a pyproject.toml that it has not.
+ontology-page: $(VENV)/.installed
+	rm -rf build/pylode build/ontology && $(PYTHON) -m venv build/pylode && mkdir -p build/ontology
+	build/pylode/bin/python -m pip --disable-pip-version-check --quiet install $(PIP_FLAGS) pylode==3.3.4
+	build/pylode/bin/pylode ontology/trails.ttl -o build/ontology/index.html
+	$(BIN)/python -m ontology.page build/ontology/index.html
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -346,7 +346,7 @@ def test_the_description_counts_each_class_and_each_property_and_says_where_to_a
         + "SELECT ?of ?n { { ?part void:class ?of ; void:entities ?n } UNION { ?part void:property ?of ; void:triples ?n } }"
     )
     assert isinstance(rows, ox.QuerySolutions)
-    counts = {row["of"].value.rpartition("#")[2]: int(row["n"].value) for row in rows}  # type: ignore[union-attr]
+    counts = {row["of"].value.rpartition("#")[2]: int(row["n"].value) for row in rows}
     # by hand: one session, one principal, one agent and two turns, each of which is an entity too
     assert {name: counts[name] for name in ("Session", "Principal", "Agent", "Turn", "Entity")} == {
         "Session": 1,
