@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails.errors import InvalidInput, SessionExists, StoreFailed, TrailsError
-from trails.history import encryption, hold_guard
+from trails.history import encryption_guard, hold_guard
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.model.values import SessionRecord
@@ -131,7 +131,7 @@ class Proposal:
         try:
             hold_guard.check_commit(after, self.add, self.remove)
             made = [leaf for maker in self.makers for leaf in maker(after)]
-            encryption.check_commit(store, self.add, after.more_added)
+            encryption_guard.check_commit(store, self.add, after.more_added)
         except Exception:
             self._refuse_unmet(store)  # of a store in which it may not be done, there may be no leaves
             raise
