@@ -14,7 +14,7 @@ from tests.support.everything import everything
 from tests.support.sessions import say
 from trails import Repository
 from trails.display import terminal_text
-from trails.model.values import SealedTurn, Value
+from trails.model.values import Finding, SealedTurn, Value
 
 PUBLIC = [getattr(trails, name) for name in trails.__all__]
 CLASSES = [
@@ -57,7 +57,49 @@ def test_a_long_text_is_cut_in_a_turn_and_a_diff(memory: Repository) -> None:
     for value in (*plan, plan, plan.record, fork.record, plan.diff(fork), *plan.diff(fork).entries):
         assert len(repr(value)) <= 100 + (180 if value is plan else 0), repr(value)
         assert "\n" not in str(value)
-    assert repr(plan[0]).startswith(f"Turn(session_id='{('plan' * 50)[:15]}")
+    assert repr(plan[0]) == f"<Turn 0 user: {'secret ' * 9}s…>"
+
+
+def test_a_turn_shows_its_role_and_the_beginning_of_its_text_on_one_safe_line(memory: Repository) -> None:
+    call = trails.ToolCall(id="c1", name="weather", arguments='{"place": "Zermatt"}')
+    with memory.session("plan", agent="amy") as plan:
+        plan.append("user", "Plan the release,\n\x1b[31mplease.")
+        plan.append("assistant", "", tool_calls=[call])
+        plan.append("assistant", [{"type": "text", "text": "First, freeze the branch."}])
+        plan.append("user", "x" * 81)
+    assert list(map(str, plan)) == [
+        "<Turn 0 user: Plan the release, ␛[31mplease.>",
+        '<Turn 1 assistant: -> weather {"place": "Zermatt"}>',
+        "<Turn 2 assistant: First, freeze the branch.>",
+        f"<Turn 3 user: {'x' * 64}…>",
+    ]
+    assert len(repr(plan[3])) == 80
+    memory.redact("plan", 0, reason="asked")
+    assert repr(memory.load("plan")[0]) == "<Turn 0 user: (redacted)>"
+
+
+def test_a_report_shows_its_verdict_and_prints_its_findings() -> None:
+    good = trails.VerifyReport(sessions=1, turns=1200)
+    assert str(good) == repr(good) == "<VerifyReport: nothing is wrong; 1 session, 1,200 turns>"
+    finding = Finding(code="wrong-digest", message="its text\nwas changed", session_id="plan", index=3)
+    bad = trails.VerifyReport(sessions=2, turns=5, findings=(finding,) * 22, up_to=7)
+    assert repr(bad) == "<VerifyReport: 22 findings; 2 sessions, 5 turns; up to commit 7>"
+    lines = str(bad).splitlines()
+    assert len(lines) == 22
+    assert lines[1] == "  wrong-digest plan@3: its text was changed"
+    assert lines[-1] == "  and 2 more findings"
+
+
+def test_a_context_shows_what_is_in_it_and_how_many_tokens(memory: Repository) -> None:
+    def words(text: str) -> int:
+        return len(text.split())
+
+    plan = say(memory.create(id="plan"), "one two three", "four", "five six")
+    # each message takes 4 tokens beside its words: 7 + 5 + 6, and 5 for the query
+    whole = plan.context("why?", counter=words)
+    assert repr(whole) == "<Context: 3 turns, 23 tokens; with query>"
+    cut = dataclasses.replace(whole, max_tokens=1000, dropped=range(2))
+    assert repr(cut) == "<Context: 3 turns, 23 of 1,000 tokens; 2 turns left out; with query>"
 
 
 def test_a_value_shows_what_it_holds_and_not_what_it_lacks() -> None:

@@ -33,7 +33,7 @@ from trails.context.window import Window, answered_ids, is_assistant, newest_tha
 from trails.display import html
 from trails.display.tables import Kind as ColumnKind
 from trails.display.tables import PlainTable, Tabular
-from trails.display.terminal_text import count
+from trails.display.terminal_text import LINE_WIDTH, count, shorten
 from trails.model import validation
 from trails.model.content_parts import calls_in, plain_text, results_in
 from trails.model.values import Facts
@@ -196,6 +196,7 @@ def _with_own_ids(messages: Iterable[Message]) -> list[Message]:
     return out
 
 
+_AS_THEY_ARE: Final = ("pinned", "turn")
 Kind = Literal["system", "brief", "background", "summary", "pinned", "turn", "query"]
 
 
@@ -264,8 +265,12 @@ class Context(Tabular):
     counter: Counter = estimate
 
     def __repr__(self) -> str:
-        limit = "" if self.max_tokens is None else f", at most {self.max_tokens} tokens"
-        return f"<Context: {len(self.turns)} turns, {len(self.dropped)} left out{limit}>"
+        others = dict.fromkeys(_NAMES.get(part.kind, part.kind) for part in self.parts if part.kind not in _AS_THEY_ARE)
+        limit = "" if self.max_tokens is None else f" of {self.max_tokens:,}"
+        line = f"<Context: {count(len(self.turns), 'turn')}, {self.tokens:,}{limit} tokens"
+        line += f"; {count(len(self.dropped), 'turn')} left out" if self.dropped else ""
+        line += f"; with {', '.join(others)}" if others else ""
+        return f"{shorten(line, LINE_WIDTH - 1)}>"
 
     # --- what is in it
 
@@ -282,7 +287,7 @@ class Context(Tabular):
     @property
     def turns(self) -> tuple[TurnView, ...]:
         """The turns that are shown as they are, in order; neither the summary nor the query."""
-        return tuple(part.turn for part in self.parts if part.kind in ("pinned", "turn") and part.turn is not None)
+        return tuple(part.turn for part in self.parts if part.kind in _AS_THEY_ARE and part.turn is not None)
 
     @cached_property
     def repair(self) -> Repair:

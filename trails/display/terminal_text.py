@@ -59,6 +59,8 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+LINE_WIDTH: Final = 80
+"""How wide what a person reads is, where no terminal says so."""
 REPR_WIDTH: Final = 100
 """A line has at most so many characters."""
 _REPR_TEXT: Final = 36

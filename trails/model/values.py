@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trails.display import html, terminal_text
+from trails.display.terminal_text import count
 from trails.errors import NoSuchName
 from trails.model import iris
 from trails.model.validation import InvalidFields, stored_json, stored_object
@@ -25,6 +26,9 @@ MAX_FORK_DEPTH: Final = 32
 
 MAIN: Final = "main"
 """The branch name of every session that is not a fork."""
+
+_REPR_START: Final = 48
+"""How many characters of its line a turn's role may take, with what stands before it."""
 
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 
@@ -465,10 +469,21 @@ class Turn(Value):
     old_iri: str | None = None
     """The IRI of a turn from before digests existed, which cannot be told from its index and digest."""
 
-    def _told(self) -> Iterator[tuple[str, Any]]:
-        if self.is_cut:
-            yield "stop_reason", CUT
-        yield from super()._told()
+    def __repr__(self) -> str:
+        cut = f", {CUT}" if self.is_cut else ""
+        start = terminal_text.shorten(f"<Turn {self.index} {self.role}{cut}", _REPR_START)
+        said = terminal_text.shorten(self._readable(), terminal_text.LINE_WIDTH - len(start) - len(": >"))
+        return f"{start}: {said}>" if said else f"{start}>"
+
+    __str__ = __repr__
+
+    def _readable(self) -> str:
+        """Return what the turn says and the calls that it makes, as lines."""
+        said = "(redacted)" if self.redacted else html.readable(self.content)
+        calls = [
+            f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}" for call in self.tool_calls
+        ]
+        return "\n".join([*([said] if said else []), *calls])
 
     @property
     def content(self) -> Any:
@@ -477,13 +492,9 @@ class Turn(Value):
 
     def as_html(self, *, faint: bool = False) -> str:
         """Return the turn as HTML for a notebook: index, role, who and when, and its text, cut where it is long."""
-        said = "(redacted)" if self.redacted else html.readable(self.content)
-        calls = [
-            f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}" for call in self.tool_calls
-        ]
         when = None if self.time is None else f"{self.time:%Y-%m-%d %H:%M:%S}"
         heading = (self.index, self.author, self.model, when, CUT if self.is_cut else None)
-        return html.message(self.role, heading, "\n".join([*([said] if said else []), *calls]), faint=faint)
+        return html.message(self.role, heading, self._readable(), faint=faint)
 
     @html.safe
     def _repr_html_(self) -> str:
@@ -812,6 +823,15 @@ class Unsigned(Value):
         return {"session": self.session_id, "first": self.first, "last": self.last}
 
 
+_MOST_FINDINGS: Final = 20
+
+
+def _finding_line(finding: Finding) -> str:
+    where = "" if finding.session_id is None else f" {finding.session_id}"
+    where += "" if finding.index is None else f"@{finding.index}"
+    return terminal_text.shorten(f"{finding.code}{where}: {finding.message}", 2 * terminal_text.LINE_WIDTH)
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
@@ -843,16 +863,33 @@ class VerifyReport(Value):
         """True when nothing was found wrong."""
         return not self.findings
 
+    def __repr__(self) -> str:
+        read = f"{count(self.sessions, 'session')}, {count(self.turns, 'turn')}"
+        limits = [] if self.up_to is None else [f"up to commit {self.up_to}"]
+        limits += [] if self.since is None else [f"what changed since line {self.since} of the log"]
+        limits += [] if self.scope is None else [self.scope]
+        line = "; ".join([f"<VerifyReport: {self._verdict}", read, *limits])
+        return terminal_text.shorten(line, terminal_text.LINE_WIDTH - 1) + ">"
+
+    def __str__(self) -> str:
+        """Return the verdict, and a line for each finding: the first 20."""
+        lines = [repr(self), *(f"  {_finding_line(each)}" for each in self.findings[:_MOST_FINDINGS])]
+        more = len(self.findings) - _MOST_FINDINGS
+        return "\n".join(lines + ([f"  and {count(more, 'more finding')}"] if more > 0 else []))
+
+    @property
+    def _verdict(self) -> str:
+        return "nothing is wrong" if self.ok else count(len(self.findings), "finding")
+
     @html.safe
     def _repr_html_(self) -> str:
-        verdict = "nothing is wrong" if self.ok else f"{len(self.findings)} findings"
         read = html.facts({"sessions": self.sessions, "turns": self.turns})
         rows = [
             (each.code, each.session_id or "", "" if each.index is None else str(each.index), each.message)
             for each in self.findings
         ]
         found = [html.table(("code", "session", "turn", "what"), rows)] if rows else []
-        return html.box(f"verified: {verdict}", [read, *found])
+        return html.box(f"verified: {self._verdict}", [read, *found])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
