@@ -214,6 +214,9 @@ HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
         "session", "other", hashes=[base64.b64encode(each).decode() for each in (leaf(2), FIRST_TWO)]
     ),
     "the older checkpoint is of another range": lambda: a_proof("session", "other", since=signed(2, FIRST_TWO)),
+    "the older checkpoint is of another history of as many lines": lambda: a_proof(
+        "session", "other", since=signed(3, sha256(b"another history").digest())
+    ),
     "the older checkpoint is the newer one": lambda: a_proof("session", "other", since=B),
     "the checkpoints were swapped": lambda: a_proof("session", "other", since=B, checkpoint=A),
     "another key signed the older checkpoint": lambda: a_proof(
@@ -298,6 +301,28 @@ def test_a_turn_of_a_fork_is_opened_from_the_turn_that_was_there_before() -> Non
     assert verdicts(a_proof("author", "principal:carol", **shown)) == (False, False)
     cut = [shown["opened"][0] | {"before": before | {"links": []}}]  # type: ignore[index] # a list
     assert verdicts(a_proof("author", "agent:planner", **shown | {"opened": cut})) == (False, False)
+
+
+def test_a_line_of_another_session_from_before_does_not_stand_for_turns_that_are_left_out() -> None:
+    """Another session had three turns before: with its line, turn 2, which is new, could be passed over."""
+    lines = linked(
+        LINES[0][:-17], f"turns urn:trails:session:other 3 {'e' * 64}", f"turns urn:trails:session:plan 4 {D3}"
+    )
+    first, second, third = (sha256(b"\x00" + line.encode()).digest() for line in lines)
+    old_root = node(first, second)
+    before = {"leaf": lines[1], "leaf_index": 1, "hashes": [base64.b64encode(first).decode()], "links": []}
+    shown = {
+        "hashes": [base64.b64encode(old_root).decode()],
+        "old_size": 2,
+        "new_size": 3,
+        "lines": [lines[2]],
+        "since": signed(2, old_root),
+        "checkpoint": signed(3, node(old_root, third)),
+        "opened": [{"place": 2, "previous": D2, "before": before, "turns": [T3], "facts": []}],
+    }
+    assert verdicts(a_proof("author", "principal:bob", **shown)) == (False, False)
+    whole = [{"place": 2, "previous": START, "before": None, "turns": [T0, T1, T2, T3], "facts": []}]
+    assert verdicts(a_proof("author", "principal:carol", **shown | {"opened": whole})) == (True, True)
 
 
 def entry_of(kind: str, *used: str) -> tuple[str, str, str]:
