@@ -395,3 +395,29 @@ def test_the_sample_rollouts_have_the_records_that_were_counted_independently(sh
         assert report.problems == []
         assert import_path(store, shared / "data" / "codex-rollout" / name).turns_added == 0
     assert store.verify().ok
+
+
+def test_the_policies_of_a_thread_are_found_by_the_query_for_auditors(memory: Repository, tmp_path: Path) -> None:
+    first = {"cwd": "/w", "model": "m", "approval_policy": "never", "sandbox_policy": {"type": "read-only"}}
+    lines = [
+        header(),
+        line("turn_context", first),
+        *asked("q"),
+        *answered("a"),
+        line("turn_context", first | {"approval_policy": "on-request"}),
+        *asked("r"),
+        *answered("b"),
+    ]
+    file = tmp_path / "rollout.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    import_path(memory, file, format="codex")
+    (record,) = memory.list()
+    rows = {
+        at: [
+            (row["kind"], row["policy"])
+            for row in memory.select("policies-in-force", session=record.id, at=at).to_dicts()
+        ]
+        for at in (1, 3)
+    }
+    sandbox = ("sandbox_policy", '{"type":"read-only"}')
+    assert rows == {1: [("approval_policy", "never"), sandbox], 3: [("approval_policy", "on-request"), sandbox]}
