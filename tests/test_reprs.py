@@ -1,4 +1,4 @@
-"""Everything public looks on one line as what it is, and never shows a whole text or a secret."""
+"""Everything public looks as what it is: on one line, or as a table of 80 columns, and never shows a whole text or a secret."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.support.everything import everything
 from tests.support.sessions import say
 from trails import Repository
 from trails.display import terminal_text
+from trails.display.tables import Kind, PlainTable
+from trails.display.text_table import draw
 from trails.model.values import Finding, SealedTurn, Value
 
 PUBLIC = [getattr(trails, name) for name in trails.__all__]
@@ -45,8 +47,9 @@ def test_what_stands_in_a_full_store_looks_short(memory: Repository) -> None:
         for value in [*shown, *memory.tags.list(), memory.list(), memory.verify(), memory.diff(record, record)]:
             text = repr(value)
             seen += 1
-            assert len(text) <= terminal_text.REPR_WIDTH, text
-            assert "\n" not in text
+            is_table = isinstance(value, trails.Page)
+            assert max(map(len, text.splitlines())) <= (80 if is_table else terminal_text.REPR_WIDTH), text
+            assert is_table or "\n" not in text
             assert " object at 0x" not in text
     assert seen > 50
 
@@ -131,3 +134,60 @@ def test_a_line_is_never_longer_than_it_may_be(value: Any) -> None:
 def test_a_value_of_a_host_is_a_value(memory: Repository) -> None:
     assert all(issubclass(kind, Value) for kind in (trails.Turn, trails.Run, trails.SessionRecord))
     assert repr(memory.tags) == "<Tags>"
+
+
+def test_a_page_shows_its_rows_with_titles_first_and_digests_last(memory: Repository) -> None:
+    say(memory.create(id="plan", label="The plan"), "Plan it")
+    shown = repr(memory.summaries()).splitlines()
+    assert shown[0] == "<Page: 1 item>"
+    assert shown[1].split() == ["name", "id", "turns", "last_activity"]
+    assert shown[2].startswith("The plan  plan      1  20")
+    say(memory.create(id="trip", meta={"title": "A trip"}), "Go")
+    records = repr(memory.list()).splitlines()
+    assert records[1].split()[:3] == ["title", "label", "id"]
+    assert records[2].split()[:3] == ["A", "trip", "trip"]
+    assert records[3].split()[:3] == ["The", "plan", "plan"]
+    page = str(memory.search("Plan")).splitlines()
+    assert page[1].split()[:3] == ["snippet", "session", "index"]
+    assert page[2].startswith("Plan it")
+    assert max(map(len, page)) <= 80
+    assert str(memory.search("nothing")) == "<Page: 0 items>"
+    listed = memory.search("Plan")._repr_html_()
+    assert listed.index("Plan it") < listed.index(memory.load("plan")[0].digest[:12])
+    assert memory.load("plan")[0].digest not in listed
+
+
+def test_a_drawn_table_fits_80_columns_and_marks_what_it_cuts() -> None:
+    kinds: dict[str, Kind] = {"text": "text", "turns": "integer", "time": "time", "more": "text", "other": "text"}
+    row: dict[str, Any] = {"text": "a\x1b\n" * 40, "turns": 12, "time": NOW, "more": "m" * 50, "other": "o" * 50}
+    rows: list[dict[str, Any]] = [*[row] * 20, dict.fromkeys(kinds), row]
+    lines = draw("<T>", PlainTable(kinds, rows)).splitlines()
+    # 80 = 20 to 25 for each of two texts, 5 for the number, 16 for the time and 6 between; the third has no room
+    assert lines[1].split() == ["text", "turns", "time", "more"]
+    assert len(lines[2]) == 80
+    assert lines[2].startswith("a␛ a␛ a␛")
+    assert lines[2].count("…") == 2
+    assert "     12  2026-05-01 12:00  mmm" in lines[2]
+    assert lines[-2:] == ["and 2 more rows", "no room for other"]
+    assert len(lines) == 24
+
+
+def test_a_comparison_prints_its_table(memory: Repository) -> None:
+    plan = say(memory.create(id="plan"), "a", "b")
+    say(plan.fork(at=1, id="other"), "c")
+    lines = str(memory.compare("plan", columns=["session", "turns"])).splitlines()
+    assert lines[0].startswith("<Comparison of 'plan': ")
+    assert lines[1] == "session  turns"
+    assert "other        2" in lines[2:]
+
+
+def test_what_calls_cost_is_printed_by_group(memory: Repository) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", "a")
+    plan.append("assistant", "b", model="m-1", usage={"input_tokens": 10, "output_tokens": 20, "cost": 0.25})
+    plan.persist()
+    assert str(memory.stats(by="model")).splitlines() == [
+        "<Statistics by model: 1 row, 1 call>",
+        "model  calls  input_tokens  output_tokens    cost  unpriced",
+        "m-1        1            10             20  0.2500         0",
+    ]

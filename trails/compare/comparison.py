@@ -26,7 +26,7 @@ from trails.compare.statistics import (
     patterns,
     rank,
 )
-from trails.display import html, tables
+from trails.display import html, tables, text_table
 from trails.display.tables import NUMERIC, Kind, PlainTable, Tabular
 from trails.display.terminal_text import count
 from trails.errors import InvalidInput
@@ -259,7 +259,8 @@ class Comparison(Tabular):
     def __repr__(self) -> str:
         grouped = f" in {len(self.groups)} groups" if self.groups else ""
         what = repr(self.root) if self.root is not None else self.called
-        return f"<Comparison of {what}: {count(len(self), 'branch')}{grouped}>"
+        heading = f"<Comparison of {what}: {count(len(self), 'branch')}{grouped}>"
+        return text_table.draw(heading, self.table(groups=True, figures=("mean",)) if self.groups else self.table())
 
     @html.safe
     def _repr_html_(self) -> str:

@@ -43,7 +43,7 @@ def safe(method: _Method) -> _Method:
         try:
             return method(value)
         except Exception as error:  # noqa: BLE001 - a cell that shows a value must not end in a traceback
-            return box(inline(repr(value)), [note(f"it cannot be shown: {error}")])
+            return box(inline(repr(value).partition("\n")[0]), [note(f"it cannot be shown: {error}")])
 
     return shown  # type: ignore[return-value] # the same signature
 

@@ -58,7 +58,7 @@ class Tabular:
 
     @html.safe
     def _repr_html_(self) -> str:
-        return html.box(html.inline(repr(self)), [to_html(self.table())])
+        return html.box(html.inline(repr(self).partition("\n")[0]), [to_html(self.table())])
 
 
 check_methods(Tabular)

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from pyoxigraph import NamedNode
 
-from trails.display import tables
+from trails.display import html, tables, text_table
 from trails.display.tables import Kind, PlainTable, Tabular, of_items
+from trails.display.terminal_text import count
 from trails.errors import IndexGap, InvalidInput, KeyMissing
 from trails.history import encryption
 from trails.history.records import conversations
@@ -40,7 +41,18 @@ class Page(list[_Item], Tabular):
         self.cursor = cursor
 
     def __repr__(self) -> str:
-        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
+        return text_table.draw(f"<{self._heading()}>", text_table.for_people(self._listed()))
+
+    def _heading(self) -> str:
+        return f"Page: {count(len(self), 'item')}{', and there is more' if self.cursor else ''}"
+
+    def _listed(self) -> PlainTable:
+        """Return the table that a person is shown, before its columns are put in order."""
+        return self.table()
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return html.box(html.inline(self._heading()), [tables.to_html(text_table.for_people(self._listed()))])
 
     def table(self) -> PlainTable:
         """Return the page as a table: a row for each of what it holds, a column for each of its fields."""
@@ -145,12 +157,23 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }  # fmt: skip
 
 
+_LISTED: Final = ("id", "turns", "last_activity", "cost", "models")
+"""What a list shows of a session beside its name."""
+
+
 class Summaries(Page[SessionSummary]):
     """A page of summaries, which is a table too."""
 
     def table(self) -> PlainTable:
         """Return the page as a table with a row for each session."""
         return PlainTable(_KINDS, [each.model_dump() for each in self])
+
+    def _listed(self) -> PlainTable:
+        table = self.table()
+        rows = [{"name": each.name} | dict(row) for each, row in zip(self, table.rows, strict=True)]
+        kinds: dict[str, Kind] = {"name": "text"}
+        kinds.update((name, table.kinds[name]) for name in _LISTED)
+        return PlainTable(kinds, rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each session as a dict of Python values."""

@@ -11,8 +11,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple, get_args
 
-from trails.display import tables
+from trails.display import tables, text_table
 from trails.display.tables import Kind, PlainTable, Tabular
+from trails.display.terminal_text import count
 from trails.errors import InvalidInput
 from trails.history.lookup import model_prices
 from trails.history.lookup.model_prices import Prices
@@ -78,6 +79,10 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }  # fmt: skip
 
 
+_SHOWN: Final = ("calls", "input_tokens", "output_tokens", "cost", "unpriced")
+"""What is printed of each group."""
+
+
 class Statistics(Sequence[Row], Tabular):
     """Rows by group, with their total: days in order, all else by tokens, the most first. A table, too."""
 
@@ -94,7 +99,10 @@ class Statistics(Sequence[Row], Tabular):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"<Statistics by {self.by}: {len(self)} rows, {self.total.calls} calls>"
+        heading = f"<Statistics by {self.by}: {count(len(self), 'row')}, {count(self.total.calls, 'call')}>"
+        table = self.table()
+        kinds = {name: table.kinds[name] for name in (self.by, *_SHOWN)}
+        return text_table.draw(heading, PlainTable(kinds, table.rows))
 
     def table(self) -> PlainTable:
         """Return the rows as a table; the group's column is named after what is grouped by."""
