@@ -33,7 +33,7 @@ def find_near_copies(store: Repository, text: str, *, share: float = 0.3) -> tup
     >>> with trails.open(":memory:") as store:
     ...     s = store.create(id="s"); _ = s.append("user", "So: the code of the SAFE in the hall is 4712."); _ = s.persist()
     ...     find_near_copies(store, "The code of the safe in the hall is 4711")
-    (NearCopy(session_id='s', index=0, share=0.857),)
+    (NearCopy(session_id='s', index=0, share=0.875),)
     """
     wanted = validation.text(text, "the text")
     least = near_copies.least_share(share, "share")
