@@ -31,8 +31,10 @@ _FIXED: Final = {
         "export-format": "pi openclaw nquads trig html messages inspect atif parquet",
         "role": "user assistant tool system summary",
         "column": """
-            session label branch parent fork_index turns own_turns input_tokens output_tokens tokens cost
-            total_input_tokens total_output_tokens total_tokens total_cost tool_calls tools models last_answer
+            session label branch parent fork_index turns own_turns calls calls_without_usage
+            input_tokens output_tokens tokens cost
+            total_calls_without_usage total_input_tokens total_output_tokens total_tokens total_cost
+            tool_calls tools models last_answer
             principal agent state created
         """,
     }.items()
