@@ -87,6 +87,14 @@ def test_a_text_that_the_user_gave_before_is_told_and_a_trusted_tool_is_no_sourc
         copied_arguments(memory, "plan", shortest=11)
 
 
+def test_of_one_argument_each_part_is_held_against_what_the_user_gave_by_itself(memory: Repository) -> None:
+    session = fetched(memory, "plan", "Mail bob@example.org/team or eve@example.com/collect.")
+    call(session, "b", "mail", to=f"bob@example.org/team; {ADDRESS}")
+    session.persist()
+    found = copied_arguments(memory, "plan").parts
+    assert [(each.start, each.end, each.also_given) for each in found] == [(0, 20, 0), (21, 45, None)]
+
+
 def test_a_fork_has_the_outputs_of_the_prefix_that_it_shares_and_no_later_ones(memory: Repository) -> None:
     session = fetched(memory, "plan")
     early, late = session.fork(at=2, id="early"), session.fork(at=3, id="late")
