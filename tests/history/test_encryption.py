@@ -16,9 +16,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import Run, invoke, ok
+from trails.audit import audit
+from trails.audit.evidence_pack import make_pack
 from trails.errors import HasChildren, InvalidInput, KeyMissing
+from trails.history import encryption
 from trails.integrity.key_ring import Cipher, KeyRing
-from trails.rdf import vocab
+from trails.rdf import query_files, vocab
 from trails.rdf.codec import term_text
 from trails.session.store_restore import restore_store
 from trails.store.contract import Change
@@ -722,3 +725,31 @@ def test_commands_read_with_keys_and_say_so_without(
     assert (refused.exit_code, "give the folder of keys" in refused.stderr) == (1, True)
     assert "(encrypted)" in ok(run("list"))
     ok(run("verify"))
+
+
+def test_of_the_catalogue_those_queries_are_refused_that_look_into_texts(memory: trails.Repository) -> None:
+    fill(memory)
+    refused = set()
+    for name in query_files.names():
+        try:
+            encryption.check_query(memory.store, query_files.find(name).text, is_ours=True)
+        except InvalidInput:
+            refused.add(name)
+    assert refused == {
+        "call-parameters",  # in metadata of turns
+        "policies-in-force",
+        "metadata",  # of sessions
+        "sessions-by-meta",
+        "search-text",
+        "shared-turns",  # counts their characters
+    }
+
+
+def test_a_store_of_encrypted_sessions_is_audited_and_packed(memory: trails.Repository) -> None:
+    fill(memory)
+    report = audit(memory)
+    assert [(each.name, each.holds) for each in report.verdicts if each.name in ("validity", "integrity")] == [
+        ("validity", True),
+        ("integrity", True),
+    ]
+    assert WORDS.encode() not in b"".join(make_pack(memory, report).values())

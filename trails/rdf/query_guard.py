@@ -122,6 +122,12 @@ _LOOKS_INTO: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"\"[^\"\n]|'[^'\n]")
 _ANY_PROPERTY: Final = re.compile(r"[?$]\w+\s+[?$]\w+\s+[?$]\w+")
+_OBJECT_OF_HIDDEN: Final = re.compile(rf"[:#](?:{'|'.join(_HIDDEN)})\b[^\s?$]*\s+[?$](\w+)")
+_OBJECT_OF_ANY: Final = re.compile(r"[?$]\w+\s+[?$]\w+\s+[?$](\w+)")
+_LISTS: Final = re.compile(r"(?:SELECT|GROUP\s+BY|ORDER\s+BY|VALUES)\b[^{\n]*", re.IGNORECASE)
+"""Lists of variables, which are no triples."""
+_VARIABLE: Final = re.compile(r"[?$](\w+)")
+_MADE: Final = re.compile(r"\bAS\s+[?$](\w+)")
 _COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
@@ -140,8 +146,10 @@ def check_encrypted(text: str, *, is_ours: bool = False) -> None:
     into = _LOOKS_INTO.search(asked)
     if _OF_META in asked:
         is_refused = True
+    elif is_ours:
+        is_refused = _looks_into_hidden(asked)
     elif _NAMES_HIDDEN.search(asked):
-        is_refused = into is not None or (not is_ours and _QUOTED.search(asked) is not None)
+        is_refused = into is not None or _QUOTED.search(asked) is not None
     else:
         is_refused = into is not None and _ANY_PROPERTY.search(asked) is not None
     if is_refused:
@@ -149,6 +157,23 @@ def check_encrypted(text: str, *, is_ours: bool = False) -> None:
             "the query looks into texts, and texts of this store are encrypted: it would find nothing in them. Query what stays "
             "plain (roles, authors, tools, models, times, sizes), or look through the turns of loaded sessions"
         )
+
+
+def _looks_into_hidden(asked: str) -> bool:
+    """Tell whether a query of the catalogue has a function on texts in a line with what a hidden property gives, or comes of that.
+
+    Its own texts are written so: a function stands in one line with what it is given.
+    """
+    hidden = {*_OBJECT_OF_HIDDEN.findall(asked), *_OBJECT_OF_ANY.findall(_LISTS.sub("", asked))}
+    lines = asked.splitlines()
+    before = -1
+    while len(hidden) > before:
+        before = len(hidden)
+        hidden.update(
+            made for line in lines for made in _MADE.findall(line) if not hidden.isdisjoint(_VARIABLE.findall(line))
+        )
+    of_texts = [line for line in lines if _LOOKS_INTO.search(line) and '"urn:' not in line]  # the others look at names
+    return any(not hidden.isdisjoint(_VARIABLE.findall(line)) for line in of_texts)
 
 
 def _beginning(text: str) -> int:
