@@ -432,6 +432,12 @@ def test_what_would_be_stored_in_plain_is_refused(memory: trails.Repository) -> 
         ),
         (lambda store: store.query(f'SELECT * {{ ?t prov:value "Plan {WORDS}" }}'), "looks into texts"),
         (lambda store: store.query('SELECT * { ?s ?p ?o FILTER REGEX(STR(?o), "Zermatt") }'), "looks into texts"),
+        (lambda store: store.query(f'SELECT ?t {{ ?t ?p "Plan {WORDS}" }}'), "looks into texts"),
+        (lambda store: store.query(f'SELECT ?t {{ ?t ?p ?v FILTER(?v = "Plan {WORDS}") }}'), "looks into texts"),
+        (
+            lambda store: store.query("SELECT ?a { ?a prov:value ?v . ?b prov:value ?v FILTER(?a != ?b) }"),
+            "looks into texts",
+        ),
     ],
 )
 def test_what_looks_into_texts_is_refused_in_words(
@@ -450,6 +456,19 @@ def test_queries_over_what_stays_plain_answer(memory: trails.Repository) -> None
     }
     assert memory.select("token-usage-by-model").to_dicts()[0]["output"] == 6
     assert len(memory.select('SELECT ?turn { ?turn trails:role "user" }')) == 1
+    assert len(memory.select('SELECT ?turn ?index ?who { ?turn trails:role "user" ; trails:index ?index }')) == 1
+
+
+def test_a_comparison_shows_the_last_answers_in_plain(memory: trails.Repository) -> None:
+    fill(memory)
+    plan = memory.load("plan")
+    plan.append("assistant", f"Last: {WORDS}")
+    plan.append("assistant", "", tool_calls=[{"id": "c9", "name": "look", "arguments": {}}])
+    plan.persist()
+    assert [row["last_answer"] for row in memory.compare("plan", columns=["last_answer"])] == [
+        f"Last: {WORDS}",
+        f"No {WORDS}",  # of its fork
+    ]
 
 
 def test_a_redacted_turn_names_its_quotes_in_encrypted_sessions(memory: trails.Repository) -> None:

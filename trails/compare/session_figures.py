@@ -22,6 +22,7 @@ from trails.rdf import vocab
 from trails.rdf.codec import meta_value, parse_time
 from trails.rdf.score_records import ScoreValue
 from trails.rdf.session_records import decode_records
+from trails.rows.turn_text import is_encrypted
 from trails.usage import MAX_USAGE, token_count
 
 _NOTHING: Final = Usage()
@@ -242,7 +243,7 @@ def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, S
     answers: dict[str, str | None] = {}
     for row in reader.select_each("last_answers", "sessions", session_ids):
         session_id, value = iris.session_id(row["session"].value), row["value"]
-        text = _said(value)
+        text = _said(_in_plain(reader, session_id, int(row["index"].value), value))
         if text is not None and not text.strip():  # it called a tool without a word: what was said before counts
             text = _earlier(reader, session_id, records[session_id].starts_at, int(row["index"].value))
         answers[session_id] = text
@@ -257,11 +258,19 @@ def _earlier(reader: Reader, session_id: str, start: int, end: int) -> str | Non
         if not rows:
             return None
         turns = sorted(((int(row["index"].value), row["value"]) for row in rows), key=itemgetter(0), reverse=True)
-        for _, value in turns:
-            text = _said(value)
+        for index, value in turns:
+            text = _said(_in_plain(reader, session_id, index, value))
             if text is None or text.strip():
                 return text
         end = turns[-1][0]
+
+
+def _in_plain(reader: Reader, session_id: str, index: int, value: Literal) -> Literal:
+    """Return the content of a turn in plain; raise `KeyMissing` where it is encrypted and there is no key."""
+    if not is_encrypted(value.value):
+        return value
+    (turn,) = reader.turns_at(session_id, [index])
+    return Literal(turn.text, datatype=vocab.JSON) if turn.structured else Literal(turn.text)
 
 
 def _said(value: Literal) -> str | None:

@@ -121,7 +121,7 @@ _LOOKS_INTO: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r"\"[^\"\n]|'[^'\n]")
-_ANY_PROPERTY: Final = re.compile(r"[?$]\w+\s+[?$]\w+\s+[?$]\w+")
+_ANY_PROPERTY: Final = re.compile(r"(?:[?$]\w+|<[^>]*>|[\w.-]*:[\w.-]+)\s+[?$]\w+\s+(?:[?$]\w+|[\"'])")
 _OBJECT_OF_HIDDEN: Final = re.compile(rf"[:#](?:{'|'.join(_HIDDEN)})\b[^\s?$]*\s+[?$](\w+)")
 _OBJECT_OF_ANY: Final = re.compile(r"[?$]\w+\s+[?$]\w+\s+[?$](\w+)")
 _LISTS: Final = re.compile(r"(?:SELECT|GROUP\s+BY|ORDER\s+BY|VALUES)\b[^{\n]*", re.IGNORECASE)
@@ -148,10 +148,11 @@ def check_encrypted(text: str, *, is_ours: bool = False) -> None:
         is_refused = True
     elif is_ours:
         is_refused = _looks_into_hidden(asked)
-    elif _NAMES_HIDDEN.search(asked):
-        is_refused = into is not None or _QUOTED.search(asked) is not None
     else:
-        is_refused = into is not None and _ANY_PROPERTY.search(asked) is not None
+        sees_texts = _NAMES_HIDDEN.search(asked) or _ANY_PROPERTY.search(_LISTS.sub("", asked))
+        objects = _OBJECT_OF_HIDDEN.findall(asked)
+        joins_texts = len(objects) > len(set(objects))
+        is_refused = bool(sees_texts) and (into is not None or joins_texts or _QUOTED.search(asked) is not None)
     if is_refused:
         raise InvalidInput(
             "the query looks into texts, and texts of this store are encrypted: it would find nothing in them. Query what stays "
@@ -160,7 +161,7 @@ def check_encrypted(text: str, *, is_ours: bool = False) -> None:
 
 
 def _looks_into_hidden(asked: str) -> bool:
-    """Tell whether a query of the catalogue has a function on texts in a line with what a hidden property gives, or comes of that.
+    """Tell whether a query of the catalogue has a function on texts in a line with what a hidden property gives.
 
     Its own texts are written so: a function stands in one line with what it is given.
     """
