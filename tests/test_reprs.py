@@ -105,6 +105,23 @@ def test_a_context_shows_what_is_in_it_and_how_many_tokens(memory: Repository) -
     assert repr(cut) == "<Context: 3 turns, 23 of 1,000 tokens; 2 turns left out; with query>"
 
 
+def test_a_context_that_cannot_keep_to_its_budget_says_so(memory: Repository) -> None:
+    def words(text: str) -> int:
+        return len(text.split())
+
+    plan = say(memory.create(id="plan"), "one two three", "four", "five six")
+    # the first turn is pinned and takes 4 + 3, the newest always stays and takes 4 + 2
+    context = plan.context(max_tokens=1, counter=words)
+    assert repr(context) == "<Context: 2 turns, 13 of 1 tokens, over the budget; 1 turn left out>"
+    assert str(context).splitlines() == [
+        repr(context),
+        "kind    index  role  tokens  text",
+        "pinned      0  user       7  one two three",
+        "turn        2  user       6  five six",
+        "what cannot be left out takes 13 of 1 tokens (pinned turns 7, newest turns 6)",
+    ]
+
+
 def test_a_value_shows_what_it_holds_and_not_what_it_lacks() -> None:
     call = trails.ToolCall(id="c1", name="weather", arguments='{"place": "Zermatt"}')
     assert repr(call) == """ToolCall(id='c1', name='weather', arguments='{"place": "Zermatt"}')"""

@@ -30,7 +30,7 @@ from trails.context.messages import (
     messages_of,
 )
 from trails.context.window import Window, answered_ids, is_assistant, newest_that_fit, opening_end
-from trails.display import html
+from trails.display import html, text_table
 from trails.display.tables import Kind as ColumnKind
 from trails.display.tables import PlainTable, Tabular
 from trails.display.terminal_text import LINE_WIDTH, count, shorten
@@ -268,9 +268,14 @@ class Context(Tabular):
         others = dict.fromkeys(_NAMES.get(part.kind, part.kind) for part in self.parts if part.kind not in _AS_THEY_ARE)
         limit = "" if self.max_tokens is None else f" of {self.max_tokens:,}"
         line = f"<Context: {count(len(self.turns), 'turn')}, {self.tokens:,}{limit} tokens"
+        line += "" if self.within_budget else ", over the budget"
         line += f"; {count(len(self.dropped), 'turn')} left out" if self.dropped else ""
         line += f"; with {', '.join(others)}" if others else ""
         return f"{shorten(line, LINE_WIDTH - 1)}>"
+
+    def __str__(self) -> str:
+        """Return a line a part under what the context takes, the first 20, and why it takes more than it may."""
+        return "\n".join([text_table.draw(repr(self), self.table()), *([self.why] if self.why else [])])
 
     # --- what is in it
 
