@@ -605,6 +605,14 @@ def test_a_search_finds_words_in_encrypted_and_in_plain_sessions(tmp_path: Path,
         assert [hit.index for hit in store.search("zermatt", limit=2, cursor=first.cursor)] == [0, 0]
     KeyRing(keys).destroy("other")
     with trails.open(place, keys=keys) as store:
+        with pytest.raises(KeyMissing, match="'other'"):
+            store.search("zermatt")
+        with pytest.raises(KeyMissing, match="'other'"):
+            store.list(meta={"days": 3})
+        with pytest.raises(KeyMissing, match="'other'"):
+            store.erase("old", 0, dry_run=True)
+        assert [hit.session_id for hit in store.search("zermatt", session="plan")] == ["plan", "plan"]
+        assert store.delete("other") == ["other"]
         assert [hit.session_id for hit in store.search("zermatt")] == ["plan", "plan", "old"]
     with trails.open(place) as store:
         with pytest.raises(KeyMissing, match="opened without keys"):

@@ -109,7 +109,7 @@ def no_key(session_id: str) -> KeyMissing:
     """Return the error for a session whose key is not there."""
     return KeyMissing(
         f"session {session_id!r} is encrypted, and its key is not there. If the session was deleted, its key was destroyed and "
-        "its text is gone for good; if not, restore the key's file in the folder of keys from a copy of that",
+        "its text is gone for good: delete the session here, too. If not, restore the key's file from a copy of the folder",
         session_id=session_id,
     )
 
@@ -340,14 +340,6 @@ def cipher_of(store: QuadStore, session_id: str) -> Cipher:
     if encryption is None:
         raise no_keys(session_id)
     return encryption.cipher(session_id)
-
-
-def is_readable(store: QuadStore, session_id: str) -> bool:
-    """Tell whether the key of an encrypted session is there; raise `KeyMissing` for a store that was opened without keys."""
-    encryption = encryption_of(store)
-    if encryption is None:
-        raise no_keys(session_id)
-    return encryption.keys.get(session_id) is not None
 
 
 def looks_encrypted(turn: Turn) -> bool:

@@ -210,14 +210,10 @@ class Reader:
         return self.turn_reader.at(session_id, indices)
 
     def encrypted_turns(self) -> Iterator[Turn]:
-        """Yield the own turns of all encrypted sessions in plain, but for those whose key is gone: nobody reads them.
-
-        Raises `KeyMissing` for a store that was opened without keys.
-        """
+        """Yield the own turns of all encrypted sessions in plain; raise `KeyMissing` without the key of one."""
         for session_id in encryption.encrypted_sessions(self._store):
             record = self.record(session_id)
-            if encryption.is_readable(self._store, session_id):
-                yield from self.own_turns(Segment(record, record.starts_at, None))
+            yield from self.own_turns(Segment(record, record.starts_at, None))
 
     def length(self, chain: Sequence[SessionRecord]) -> int:
         """Return how many turns a session's stored transcript has; raise `IndexGap` if the log has more on record."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, KeyMissing
 from trails.history import encryption
 from trails.history.lookup import names, summaries
 from trails.history.lookup.names import Name
@@ -104,22 +104,34 @@ def search_turns(
     with workspace.rows.reading() as rows:
         found = text_index.find(rows, asked, tuple(runs))
         if hidden:
-            found = (each for each in _decrypted(workspace, found, hidden) if each.text.says(text, tool))
+            found = (
+                each
+                for each in _decrypted(workspace, found, hidden, must_be=text is not None)
+                if each.text.says(text, tool)
+            )
         counted = (each for each in found if not runs or _is_in(runs[each.session_id], each.row.place))
         first = list(islice(_after(counted, after), limit + 1))
     end = summaries.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
     return Page([_hit(each, text, tool) for each in first[:limit]], end)
 
 
-def _decrypted(workspace: Workspace, found: Iterable[FoundTurn], hidden: Collection[str]) -> Iterator[FoundTurn]:
-    """Yield turns with their texts in plain, as far as there are keys: no index holds the texts of encrypted sessions."""
-    reader, store = workspace.reader, workspace.store
+def _decrypted(
+    workspace: Workspace, found: Iterable[FoundTurn], hidden: Collection[str], *, must_be: bool
+) -> Iterator[FoundTurn]:
+    """Yield turns with their texts in plain: no index holds those of encrypted sessions.
+
+    Where they `must_be` in plain, raise `KeyMissing` for a session without a key; else its turns come as they are stored.
+    """
+    reader = workspace.reader
 
     @lru_cache(maxsize=_SESSIONS)
     def texts_of(session_id: str) -> Mapping[str, TurnText]:
-        if workspace.encryption is None or not encryption.is_readable(store, session_id):
+        try:
+            turns = reader.own_turns(lineage.Segment(reader.record(session_id), 0, None))
+        except KeyMissing:
+            if must_be:
+                raise
             return {}
-        turns = reader.own_turns(lineage.Segment(reader.record(session_id), 0, None))
         return {turn.digest: _text_of(turn) for turn in turns if not turn.redacted}
 
     for each in found:

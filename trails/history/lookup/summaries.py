@@ -227,8 +227,8 @@ def filter_conditions(workspace: Workspace, wanted: SummaryFilter) -> Asked:
 def _encrypted_records(workspace: Workspace) -> list[SessionRecord]:
     """Return the rows of all encrypted sessions with their metadata in plain; raise `KeyMissing` without keys."""
     hidden = encryption.encrypted_sessions(workspace.store)
-    if hidden and workspace.encryption is None:
-        raise encryption.no_keys(hidden[0])
+    for session_id in hidden:
+        encryption.cipher_of(workspace.store, session_id)  # raises without its key
     return list(workspace.reader.records(hidden).values())
 
 
