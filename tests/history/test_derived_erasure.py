@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -129,3 +130,31 @@ def test_what_is_no_receipt_is_refused() -> None:
     for text in ("{}", "[]", "no", json.dumps({"format": "trails-erasure-receipt/1"})):
         with pytest.raises(IntegrityError):
             read_receipt(text)
+
+
+def test_where_the_text_stands_outside_turns_is_named_and_not_erased(memory: Repository) -> None:
+    encoded = base64.b64encode(CODE.encode()).decode()
+    for name, system, meta, text, said_with in (
+        ("plan", None, None, CODE, None),
+        ("in meta", None, None, "Hello", {"note": CODE}),
+        ("in row", None, {"note": CODE}, "Hello", None),
+        ("in prompt", CODE, None, "Hello", None),
+        ("encoded", None, None, encoded, None),
+    ):
+        session = memory.create(id=name.replace(" ", "-"), system=system, meta=meta)
+        session.append("user", text, meta=said_with)
+        session.persist()
+    wanted = {"turn metadata", "metadata", "system prompt", "content"}
+    planned = memory.erase("plan", 0, dry_run=True)
+    assert [(each.session_id, each.why) for each in planned.turns] == [("plan", "asked")]
+    assert {each.kind for each in planned.unreached} == wanted
+    done = memory.erase("plan", 0, reason=f"It says {CODE}")
+    assert done.receipt is not None
+    assert {each.kind for each in done.receipt.unreached} == wanted | {"reason"}  # that was given for it
+    assert "4711" not in done.receipt.text()
+
+
+def test_a_dry_run_says_that_a_hold_would_stop_it(told: Repository) -> None:
+    told.holds.place("near", reason="Case 7")
+    with pytest.raises(OnHold, match="'near'"):
+        told.erase("plan", 1, dry_run=True)

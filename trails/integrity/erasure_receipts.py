@@ -49,9 +49,9 @@ class Unreached(Value):
     """Where the text may still be: a backup, an export, or a place in the store that is kept."""
 
     kind: str
-    """`backup`, `export`, `note`, `score`, `ledger` or `run`."""
+    """`backup`, `export`, `note`, `score`, `ledger`, `run`, or what `redact_matching` calls it: `metadata`, `system prompt`."""
     name: str
-    """Its id, by which its register or list knows it."""
+    """Its id, by which its register or list knows it, or its IRI."""
     sha256: str | None = None
     """The digest of the file, where it is one."""
 

@@ -1181,16 +1181,23 @@ class Repository(Handle, public=True):
         chain = reader.lineage(self.resolve(session, exact=True))
         turns = tuple(derived_erasure.plan_erasure(store, reader, chain, at, near=share).values())
         files = derived_erasure.kept_files(store, turns)
-        if dry_run:
-            return DerivedErasure(turns=turns, unreached=tuple(files), dry_run=True)
-        check_size(turns)
         deed = self.workspace.deed(by, reason)
+        texts = redaction.long_texts(redaction.turn_at(reader, chain, at))
+        derived_erasure.refuse_held(store, turns)
+        if dry_run:
+            kept = derived_erasure.kept_texts(store, texts, turns)
+            return DerivedErasure(turns=turns, unreached=(*files, *kept), dry_run=True)
+        check_size(turns)
         try:
             with self.workspace.erasing():
                 reports = derived_erasure.erase(store, reader, turns, deed)
         finally:
             _flush_redaction(store)
-        unreached = (*files, *derived_erasure.kept_places(reports))
+        repeats = derived_erasure.kept_places(reports)
+        named = {each.name for each in repeats}
+        kept = derived_erasure.kept_texts(store, texts, turns)
+        kept = [each for each in kept if not any(each.name.endswith(name) for name in named)]
+        unreached = (*files, *repeats, *kept)
         size, root = store.log.root()
         receipt = ErasureReceipt(
             time=deed.time.isoformat(),

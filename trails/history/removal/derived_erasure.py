@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from pyoxigraph import Literal, Quad
@@ -17,13 +18,13 @@ from trails.errors import InvalidInput
 from trails.history import backup_records, encryption, hold_guard, near_copies
 from trails.history.reader import Reader
 from trails.history.records import registers
-from trails.history.removal import redaction
+from trails.history.removal import redaction, text_erasure
 from trails.integrity.erasure_receipts import ErasedTurn, ErasureReceipt, Unreached, Why
 from trails.integrity.leaves import parse_leaf
 from trails.model import iris
 from trails.model.values import SessionRecord, Turn, Value
 from trails.rdf import vocab
-from trails.rdf.activity_records import Deed
+from trails.rdf.activity_records import UNKNOWN_ACTOR, Deed
 from trails.rdf.codec import term_text
 from trails.rdf.register_records import Export
 from trails.store.contract import QuadStore
@@ -122,10 +123,15 @@ def _place(quad: Quad) -> str:
     return term_text(quad.subject)
 
 
-def erase(store: QuadStore, reader: Reader, planned: Sequence[ErasedTurn], deed: Deed) -> list[redaction.Redaction]:
-    """Redact all turns of a plan, each as `redact` does; raise `OnHold` before anything is changed where a hold covers one."""
+def refuse_held(store: QuadStore, planned: Sequence[ErasedTurn]) -> None:
+    """Raise `OnHold` where a legal hold covers one of the turns of a plan."""
     for turn in planned:
         hold_guard.refuse_held(store, turn.session_id, turn.index)
+
+
+def erase(store: QuadStore, reader: Reader, planned: Sequence[ErasedTurn], deed: Deed) -> list[redaction.Redaction]:
+    """Redact all turns of a plan, each as `redact` does; raise `OnHold` before anything is changed where a hold covers one."""
+    refuse_held(store, planned)
     return [redaction.redact_turn(store, reader, reader.lineage(turn.session_id), turn.index, deed) for turn in planned]
 
 
@@ -138,6 +144,23 @@ def kept_places(reports: Sequence[redaction.Redaction]) -> list[Unreached]:
         "run": {each for report in reports for each in report.run_quotes},
     }
     return [Unreached(kind=kind, name=name) for kind, names in every.items() for name in sorted(names)]
+
+
+def kept_texts(store: QuadStore, texts: Sequence[str], planned: Sequence[ErasedTurn]) -> list[Unreached]:
+    """Return where texts stand letter by letter outside the turns of a plan: in metadata, prompts, names, encoded content."""
+    if encryption.encrypted_sessions(store):
+        return [
+            Unreached(kind="encrypted", name="metadata and system prompts: a text is not looked for in encrypted ones")
+        ]
+    erased = {(turn.session_id, turn.index) for turn in planned}
+    nobody = Deed(UNKNOWN_ACTOR, datetime.now(UTC))  # whose name holds none of the texts
+    kept: dict[str, Unreached] = {}
+    for text in texts:
+        report = text_erasure.redact_matching(store, text, nobody, dry_run=True)
+        for place in (*report.places, *report.left):
+            if (place.session_id, place.index) not in erased:
+                kept[place.iri] = Unreached(kind=place.kind, name=place.iri)
+    return list(kept.values())
 
 
 def kept_files(store: QuadStore, turns: Sequence[ErasedTurn]) -> list[Unreached]:

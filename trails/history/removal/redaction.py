@@ -524,6 +524,12 @@ def _inherits(reader: Reader, session_id: str, index: int, owners: set[str]) -> 
     return runs[-1].record.id in owners
 
 
+def long_texts(turn: Turn) -> list[str]:
+    """Return the texts of a turn that are long enough to be looked for elsewhere."""
+    texts = plain_texts(turn.content) if turn.structured else [turn.text]
+    return sorted({text for text in map(str.strip, texts) if len(text) >= _SHORTEST_QUOTE})
+
+
 def _needles(turn: Turn) -> list[str]:
     """Return texts to look for elsewhere: as they are, and as they stand in JSON."""
     if turn.redacted:
