@@ -361,6 +361,13 @@ def test_list_filters_by_principal_agent_and_time(store: Repository) -> None:
     assert ids(principal="alice", agent="q") == ["s2"]
     assert ids(since=start + timedelta(days=1)) == ["s2", "s1"]
     assert ids(until=start + timedelta(days=1)) == ["s0"]
+    assert ids(since="2026-01-02", until="2026-01-03T00:00Z") == ["s1"]
+    store.create(id="now").persist()
+    assert ids(since="1h") == ids(since="yesterday", sort="activity") == ["now"]
+    assert [each.id for each in store.summaries(since="7d")] == ["now"]
+    for text in ("7 days", "2026-13-01", "2026-01-01T12:00", "", "999999y"):
+        with pytest.raises(InvalidInput, match="since: "):
+            ids(since=text)
     with pytest.raises(InvalidInput, match="no cursor"):
         store.list(cursor="yesterday")
     with pytest.raises(InvalidInput, match="limit"):

@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import reduce, wraps
 from importlib import import_module
 from itertools import pairwise
@@ -25,6 +25,7 @@ import trails
 from trails.cli.terminal import after_paging, is_utf8, paging, to_json
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput
+from trails.model.moments import UNITS, moment_of
 
 if TYPE_CHECKING:
     from trails.cli import transcript_view
@@ -44,36 +45,7 @@ _Page = TypeVar("_Page", bound="trails.Page[Any]")
 
 # --- times and turns as people write them
 
-_AGO: Final = re.compile(r"([0-9]{1,6})([mhdwy])")
-_UNITS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
-_FORMS: Final = "write 2026-05-01, 2026-05-01T12:00Z, today, yesterday, or how long ago: 30m, 12h, 7d, 2w"
 _TURNS: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
-
-
-def moment_of(text: str, now: datetime) -> datetime:
-    """Return the moment that a text stands for; days are days in UTC. Raises `ValueError` saying what is wrong.
-
-    >>> now = datetime(2026, 5, 8, 12, 30, tzinfo=UTC)
-    >>> for text in ("2026-05-01", "2026-05-01T12:00+02:00", "today", "7d", "12h"):
-    ...     print(moment_of(text, now).isoformat())
-    2026-05-01T00:00:00+00:00
-    2026-05-01T12:00:00+02:00
-    2026-05-08T00:00:00+00:00
-    2026-05-01T12:30:00+00:00
-    2026-05-08T00:30:00+00:00
-    """
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        return today if text == "today" else today - timedelta(days=1)
-    try:
-        if ago := _AGO.fullmatch(text):
-            return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no time; {_FORMS}") from None
-    if moment.tzinfo is None and len(text) > len("2026-05-01"):
-        raise ValueError(f"{text!r} has no time zone; write {text}Z for UTC, or an offset as in {text}+02:00")
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -90,7 +62,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
         return "now"
     for most, unit in ((3600, "m"), (86_400, "h"), (14 * 86_400, "d"), (100 * 86_400, "w")):
         if 0 < seconds < most:
-            return f"{int(seconds / _UNITS[unit])}{unit} ago"
+            return f"{int(seconds / UNITS[unit])}{unit} ago"
     return f"{moment.astimezone(UTC):%Y-%m-%d}"
 
 

@@ -880,8 +880,8 @@ class Repository(Handle, public=True):
         project: str | None = None,
         meta: Mapping[str, Any] | None = None,
         model: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
     ) -> Statistics:
         """Return how much was done by "day" (UTC), "model", "project", "principal" or "session": turns, calls, tokens, cost.
 
@@ -909,8 +909,8 @@ class Repository(Handle, public=True):
         project: str | None = None,
         meta: Mapping[str, Any] | None = None,
         model: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
     ) -> Statistics:
         """Return what model calls cost, as `stats` counts them: as reported, else by a price table, else by `genai-prices`.
 

@@ -19,7 +19,7 @@ from trails.errors import IndexGap, InvalidInput, KeyMissing
 from trails.history import encryption
 from trails.history.records import conversations
 from trails.history.workspace import Workspace
-from trails.model import iris, validation
+from trails.model import iris, moments, validation
 from trails.model.values import SessionRecord, Value
 from trails.rows import row_codec, session_lists
 from trails.rows.row_writer import prompt_line
@@ -189,10 +189,10 @@ class SummaryFilter:
     label: str | None = None
     meta: Mapping[str, Any] | None = None
     project: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    active_since: datetime | None = None
-    active_until: datetime | None = None
+    since: datetime | str | None = None
+    until: datetime | str | None = None
+    active_since: datetime | str | None = None
+    active_until: datetime | str | None = None
     sort: Sort = "created"
     order: Order = "newest"
     model: str | None = None
@@ -233,8 +233,8 @@ def _encrypted_records(workspace: Workspace) -> list[SessionRecord]:
 
 
 def _conditions(wanted: SummaryFilter) -> Asked:
-    moments = {
-        name: None if moment is None else validation.time(moment, name)
+    times = {
+        name: None if moment is None else moments.moment(moment, name)
         for name in ("since", "until", "active_since", "active_until")
         for moment in [getattr(wanted, name)]
     }
@@ -245,7 +245,7 @@ def _conditions(wanted: SummaryFilter) -> Asked:
         meta=_meta(wanted.meta),
         model=None if wanted.model is None else validation.name(wanted.model, "model"),
         text=None if wanted.text is None else validation.text(wanted.text, "the text"),
-        **moments,
+        **times,
     )
 
 
@@ -272,10 +272,10 @@ def list_sessions(
     label: str | None = None,
     meta: Mapping[str, Any] | None = None,
     project: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    active_since: datetime | None = None,
-    active_until: datetime | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
+    active_since: datetime | str | None = None,
+    active_until: datetime | str | None = None,
     model: str | None = None,
     text: str | None = None,
     sort: Sort = "created",
@@ -287,7 +287,8 @@ def list_sessions(
     """Return one page of session records, by creation, newest first, unless `sort` and `order` say otherwise.
 
     `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
-    a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
+    a session's own turns, else its creation. Starts are inclusive, ends exclusive: aware times, or texts such as
+    "2026-05-01", "today" and "7d" (seven days ago). `meta` names metadata
     that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
     `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `model` is one
     that the session's own turns called. `text` stands in its id, its label, its title or its first prompt, upper and
@@ -353,10 +354,10 @@ def list_summaries(
     label: str | None = None,
     meta: Mapping[str, Any] | None = None,
     project: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    active_since: datetime | None = None,
-    active_until: datetime | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
+    active_since: datetime | str | None = None,
+    active_until: datetime | str | None = None,
     model: str | None = None,
     text: str | None = None,
     sort: Sort = "created",

@@ -19,7 +19,7 @@ from trails.history.lookup import model_prices
 from trails.history.lookup.model_prices import Prices
 from trails.history.lookup.summaries import SummaryFilter, filter_conditions
 from trails.history.workspace import Workspace
-from trails.model import validation
+from trails.model import moments, validation
 from trails.rows import usage_sums
 from trails.rows.row_codec import micros
 from trails.rows.session_lists import Asked
@@ -203,8 +203,8 @@ def usage_statistics(
     """
     if by not in GROUPINGS:
         raise InvalidInput(f"by is one of {', '.join(GROUPINGS)}, not {by!r}")
-    since = None if wanted.since is None else validation.time(wanted.since, "since")
-    until = None if wanted.until is None else validation.time(wanted.until, "until")
+    since = None if wanted.since is None else moments.moment(wanted.since, "since")
+    until = None if wanted.until is None else moments.moment(wanted.until, "until")
     of_sessions = SummaryFilter(wanted.principal, wanted.agent, meta=wanted.meta, project=wanted.project)
     name = None if model is None else validation.text(model, "model")
 
