@@ -103,6 +103,7 @@ wheel-test: $(VENV)/.dev
 	    $$pip install --upgrade 'pip>=25.1'; $$pip install $(PIP_FLAGS) --group test dist/*.whl; \
 	  fi; \
 	  cp -R tests benchmarks ontology .ci pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
+  mkdir "$$away/queries"; cp queries/README.md "$$away/queries"; \
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
 	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=%)

@@ -20,6 +20,7 @@ from trails.integrity.verifier.ed25519 import is_signed_by
 from trails.integrity.verifier.notes import known_keys, verifier_key
 
 SIGNER, KEY = new_key("example.com/log")
+KEY_ID = "+".join(KEY.split("+")[:2])  # the key itself may hold a plus
 OTHER_SIGNER, OTHER = new_key("example.com/log")
 STATEMENT = b'{"_type":"https://in-toto.io/Statement/v1"}'
 
@@ -45,7 +46,7 @@ def test_an_envelope_is_the_json_that_the_specification_describes() -> None:
     assert json.loads(sign_envelope(STATEMENT, SIGNER)) == {
         "payload": base64.b64encode(STATEMENT).decode(),
         "payloadType": "application/vnd.in-toto+json",
-        "signatures": [{"keyid": KEY.rpartition("+")[0], "sig": base64.b64encode(value).decode()}],
+        "signatures": [{"keyid": KEY_ID, "sig": base64.b64encode(value).decode()}],
     }
 
 
@@ -56,11 +57,11 @@ def test_securesystemslib_accepts_it_and_nothing_else() -> None:
 
     def theirs(verifier: str) -> Any:
         public = {"public": verifier_key(verifier).material.hex()}
-        return signer.SSlibKey(KEY.rpartition("+")[0], "ed25519", "ed25519", public)
+        return signer.SSlibKey(KEY_ID, "ed25519", "ed25519", public)
 
     envelope = dsse.Envelope.from_dict(json.loads(sign_envelope(STATEMENT, SIGNER)))
     assert (envelope.payload, envelope.payload_type) == (STATEMENT, "application/vnd.in-toto+json")
-    assert [*envelope.verify([theirs(KEY)], 1)] == [KEY.rpartition("+")[0]]
+    assert [*envelope.verify([theirs(KEY)], 1)] == [KEY_ID]
     with pytest.raises(exceptions.VerificationError):
         envelope.verify([theirs(OTHER)], 1)
     made = dsse.Envelope(STATEMENT, "application/vnd.in-toto+json", {})

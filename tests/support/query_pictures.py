@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final
 
 from pyparsing import ParseResults
@@ -23,12 +24,13 @@ from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.term import Identifier, Literal, URIRef, Variable
 
+import trails
 from tests.support.places import ROOT
 from trails.rdf import query_files, vocab
 
 _TYPE: Final = URIRef(vocab.TYPE.value)
 PAGE: Final = ROOT / "queries" / "README.md"
-SVG: Final = ROOT / "trails" / "serve" / "console" / "static" / "queries"
+SVG: Final = Path(trails.__file__).parent / "serve" / "console" / "static" / "queries"
 _BEGINNING: Final = """# The queries, one by one
 
 Read what each ready-made query asks, in plain words, with a picture of its pattern.
