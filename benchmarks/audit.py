@@ -58,6 +58,7 @@ def values(store: Repository) -> dict[str, dict[str, Any]]:
         "session": DEEP,
         "other": f"{DEEP}-1",
         "index": len(turns) - 1,
+        "at": len(turns) - 1,
         "turn": turns[-1].iri,
         "text": "until six",
         "tool": "search",

@@ -73,8 +73,8 @@ def rows(store: Repository, name: str) -> list[tuple[object, ...]]:
 
 
 BILL = [("urn:trails:principal:alice", "urn:trails:agent:planner", "m-1", 2, 0, Decimal("1.75"))]
-BY_SESSION = [("urn:trails:session:plan", 2, 30, 5, None, None, Decimal("1.75"))]
-BY_MODEL = [("m-1", 2, 30, 5, None, None, Decimal("1.75"))]
+BY_SESSION = [("urn:trails:session:plan", 2, 0, 0, 30, 5, None, None, Decimal("1.75"))]
+BY_MODEL = [("m-1", 2, 0, 0, 30, 5, None, None, Decimal("1.75"))]
 
 
 @pytest.mark.parametrize("copy", WAYS)
