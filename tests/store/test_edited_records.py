@@ -59,7 +59,7 @@ def _codes(store: Repository) -> set[str]:
 def _some(attacked: Attacked, size: Size) -> list[Edit]:
     every = list(edited_records.edits(attacked.rows))
     assert len(every) > 600
-    return edited_records.sample(every, {"quick": 12, "all": 305, "long": len(every)}[size])
+    return edited_records.sample(every, {"quick": 12, "all": 100, "long": len(every)}[size])
 
 
 def _is_new_to(codes: Callable[[], set[str]], attacked: Attacked, row: Row, old: Row) -> bool:
