@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from datetime import UTC, datetime
 
 import pytest
 
 import trails
+from tests.support.auditors_store import IMPORTED
 from tests.support.engines import Answer
 from tests.support.nine_sessions import fill
 from trails import Compaction, Repository
@@ -163,14 +163,6 @@ def told(store: Repository) -> None:
 
 
 DATA = hashlib.sha256(b"data").hexdigest()
-_LINES = [
-    {"type": "session", "version": 3, "id": "one", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"},
-    {"type": "message", "id": "m", "parentId": None, "timestamp": "2026-01-01T00:00:00Z",
-     "message": {"role": "user", "content": "Hi"}},
-    {"type": "message", "id": "n", "parentId": "m", "timestamp": "2026-01-01T00:00:01Z",
-     "message": {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}},
-]  # fmt: skip
-IMPORTED = "\n".join(map(json.dumps, _LINES)).encode()
 FILE, PLAN = hashlib.sha256(IMPORTED).hexdigest(), "cd" * 32
 SPREAD: list[Answer] = [
     # scan's answer came before the page; the branch left before it; the fork and the lead had it, the lead by scan's result

@@ -524,17 +524,21 @@ def _inherits(reader: Reader, session_id: str, index: int, owners: set[str]) -> 
     return runs[-1].record.id in owners
 
 
+def texts_of(turn: Turn) -> list[str]:
+    """Return the texts in a turn's content, in order."""
+    return list(plain_texts(turn.content)) if turn.structured else [turn.text]
+
+
 def long_texts(turn: Turn) -> list[str]:
     """Return the texts of a turn that are long enough to be looked for elsewhere."""
-    texts = plain_texts(turn.content) if turn.structured else [turn.text]
-    return sorted({text for text in map(str.strip, texts) if len(text) >= _SHORTEST_QUOTE})
+    return sorted({text for text in map(str.strip, texts_of(turn)) if len(text) >= _SHORTEST_QUOTE})
 
 
 def _needles(turn: Turn) -> list[str]:
     """Return texts to look for elsewhere: as they are, and as they stand in JSON."""
     if turn.redacted:
         return []
-    return _as_needles(plain_texts(turn.content) if turn.structured else [turn.text])
+    return _as_needles(texts_of(turn))
 
 
 def _as_needles(texts: Iterable[str]) -> list[str]:
