@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
-from trails.cli import main
+from tests.support.commands import invoke
 from trails.errors import IntegrityError
 from trails.integrity.signed_notes import is_signed, new_key, sign_bytes, signer_key
 from trails.integrity.signed_statements import open_payload, sign_envelope
@@ -130,10 +129,6 @@ def test_what_is_no_envelope_of_ours_is_refused_in_words(data: bytes, why: str) 
         open_envelope(data, known_keys([KEY]), is_signed_by)
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
-
-
 def test_a_pack_is_written_with_an_envelope_and_checked_against_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,19 +136,19 @@ def test_a_pack_is_written_with_an_envelope_and_checked_against_it(
     monkeypatch.delenv("TRAILS_STORE", raising=False)
     with trails.open(tmp_path / ".trails", create=True, durability="process") as store:
         store.create(id="plan").persist()
-    assert run("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    assert invoke("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
     how = ("audit", "pack", "--all", "--key", "key", "-o")
-    assert run(*how, "pack", "--statement", "pack.dsse.json").exit_code == 0
+    assert invoke(*how, "pack", "--statement", "pack.dsse.json").exit_code == 0
     then = ("--time", "2026-01-02T00:00:00Z")  # else both may be of one second, and the same
-    assert run(*how, "other", "--statement", "statement", "--statement-format", "dsse", *then).exit_code == 0
+    assert invoke(*how, "other", "--statement", "statement", "--statement-format", "dsse", *then).exit_code == 0
     payload = open_payload((tmp_path / "pack.dsse.json").read_bytes(), [(tmp_path / "key.pub").read_text()])
     assert payload == (tmp_path / "pack" / "manifest.json").read_bytes()
     check = ("audit", "check", "--verifier", "key.pub", "--statement")
-    assert run(*check, "pack.dsse.json", "pack").exit_code == 0
-    assert run(*check, "statement", "other").exit_code == 0
-    refused = run(*check, "statement", "pack")
+    assert invoke(*check, "pack.dsse.json", "pack").exit_code == 0
+    assert invoke(*check, "statement", "other").exit_code == 0
+    refused = invoke(*check, "statement", "pack")
     assert (refused.exit_code, "the signed statement is of another pack" in refused.stderr) == (1, True)
-    unclear = run(*how, "third", "--statement", "third.txt")
+    unclear = invoke(*how, "third", "--statement", "third.txt")
     assert (unclear.exit_code, "give --statement-format dsse, or cose" in unclear.stderr) == (2, True)
     assert not (tmp_path / "third").exists()
-    assert run(*how, "third", "--statement-format", "dsse").exit_code == 2
+    assert invoke(*how, "third", "--statement-format", "dsse").exit_code == 2

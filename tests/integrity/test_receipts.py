@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
-from trails.cli import main
+from tests.support.commands import invoke
 from trails.errors import IntegrityError
 from trails.integrity.erasure_receipts import (
     ErasedTurn,
@@ -122,10 +121,6 @@ def test_another_statement_of_the_log_is_no_receipt() -> None:
             open_receipt(sign_envelope(statement, SIGNER), [KEY])
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
-
-
 def test_the_program_that_goes_out_checks_what_trails_erase_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,14 +131,14 @@ def test_the_program_that_goes_out_checks_what_trails_erase_wrote(
         for text in ("A secret trip", "Nothing"):
             plan.append("user", text)
         plan.persist()
-    assert run("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
-    refused = run("erase", "plan", "0", "--yes", "-o", "r.dsse")
+    assert invoke("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    refused = invoke("erase", "plan", "0", "--yes", "-o", "r.dsse")
     assert (refused.exit_code, "an envelope is signed; give --key KEY" in refused.stderr) == (2, True)
-    assert run("erase", "plan", "0", "--yes", "--key", "key", "-o", "r.dsse").exit_code == 0
-    assert run("erase", "plan", "1", "--yes", "--key", "key", "-o", "r.txt").exit_code == 0
+    assert invoke("erase", "plan", "0", "--yes", "--key", "key", "-o", "r.dsse").exit_code == 0
+    assert invoke("erase", "plan", "1", "--yes", "--key", "key", "-o", "r.txt").exit_code == 0
     (tmp_path / "program.py").write_bytes(standalone_verifier())
     for name, index in (("r.dsse", 0), ("r.txt", 1)):
-        assert run("proof", "receipt", name, "--verifier", "key.pub").exit_code == 0
+        assert invoke("proof", "receipt", name, "--verifier", "key.pub").exit_code == 0
         command = [sys.executable, "-I", "program.py", name]
         done = subprocess.run([*command, "--verifier", "key.pub"], capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()

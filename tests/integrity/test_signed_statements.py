@@ -7,10 +7,9 @@ import random
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
-from trails.cli import main
+from tests.support.commands import invoke
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity.signed_notes import new_key, sign_bytes, signer_key
 from trails.integrity.signed_statements import open_statement, sign_statement
@@ -75,10 +74,6 @@ def test_what_is_not_signed_has_no_place_in_it() -> None:
             open_statement(cbor2.dumps(cbor2.CBORTag(18, parts), canonical=True), [KEY])
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
-
-
 def test_a_pack_is_written_with_a_statement_and_checked_against_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,17 +81,17 @@ def test_a_pack_is_written_with_a_statement_and_checked_against_it(
     monkeypatch.delenv("TRAILS_STORE", raising=False)
     with trails.open(tmp_path / ".trails", create=True, durability="process") as store:
         store.create(id="plan").persist()
-    assert run("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    assert invoke("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
     how = ("audit", "pack", "--all", "--key", "key", "-o")
-    assert run(*how, "pack", "--statement", "pack.cose").exit_code == 0
-    assert run(*how, "other", "--time", "2026-04-01T12:00:00Z").exit_code == 0
+    assert invoke(*how, "pack", "--statement", "pack.cose").exit_code == 0
+    assert invoke(*how, "other", "--time", "2026-04-01T12:00:00Z").exit_code == 0
     manifest = (tmp_path / "pack" / "manifest.json").read_bytes()
     verifier = (tmp_path / "key.pub").read_text()
     issuer, subject, payload = open_statement((tmp_path / "pack.cose").read_bytes(), [verifier])
     assert (issuer, payload) == ("example.com/log", manifest)
     assert subject == f"audit-report-sha256 {json.loads(manifest)['predicate']['report']}"
     check = ("audit", "check", "--verifier", "key.pub", "--statement", "pack.cose")
-    assert run(*check, "pack").exit_code == 0
-    refused = run(*check, "other")
+    assert invoke(*check, "pack").exit_code == 0
+    refused = invoke(*check, "other")
     assert (refused.exit_code, "the signed statement is of another pack" in refused.stderr) == (1, True)
-    assert run("audit", "pack", "--all", "-o", "third", "--statement", "x.cose").exit_code == 2
+    assert invoke("audit", "pack", "--all", "-o", "third", "--statement", "x.cose").exit_code == 2
