@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.engines import Answer, Engines, answered
+from tests.support.forks_of_forks import fill as fill_forks
 from tests.support.nine_sessions import day, fill, later
 from tests.support.query_pictures import PAGE, SVG, Arrow, mermaid, pattern, section, svg_is_current
 from tests.support.query_rules import lint, read
@@ -547,18 +548,8 @@ def test_the_transcript_of_a_detached_fork_is_all_its_own() -> None:
 
 
 def test_the_turn_before_a_forks_first_one_is_the_one_that_the_fork_shows(memory: Repository) -> None:
-    root = memory.create(id="root", principal="alice")
-    for text in "abcdefgh":
-        root.append("user", text)
-    root.persist()
-    middle = root.fork(at=3, id="middle")
-    for text in "xyz":
-        middle.append("user", text)
-    middle.persist()
-    late, early = middle.fork(at=5, id="late"), middle.fork(at=2, id="early")
-    for fork in (late, early):
-        fork.append("user", "own")
-        fork.persist()
+    fill_forks(memory)
+    root, middle, late, early = (memory.load(name) for name in ("root", "middle", "late", "early"))
     # middle owns 3 to 5: late shows its turn 4, not the root's; early left it at 2 and shows the root's turn 1
     for fork, before in ((late, middle.turns[4]), (early, root.turns[1])):
         triples = list(memory.construct("previous-turns", session=fork.id))

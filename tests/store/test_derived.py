@@ -13,6 +13,7 @@ import pyoxigraph as ox
 import pytest
 
 import trails
+from tests.support.forks_of_forks import fill
 from tests.support.pasts import mark_of
 from tests.support.served import served
 from trails import Repository, workers
@@ -43,23 +44,6 @@ WORDS = (
 )
 ALL_EDGES = f"SELECT ?turn ?before {{ ?turn <{vocab.TRAILS}previousTurn> ?before }}"
 PLACE = "SELECT ?before WHERE { <TURN> trails:previousTurn* ?before }"
-
-
-def fill(store: Repository) -> Repository:
-    """Store a session, a fork of it, and two forks of that: one within its own turns, one within those that it inherits."""
-    root = store.create(id="root", principal="alice", agent="planner")
-    for text in "abcdefgh":
-        root.append("user", text)
-    root.persist()
-    middle = root.fork(at=3, id="middle")
-    for text in "xyz":
-        middle.append("user", text)
-    middle.persist()
-    for name, at in (("late", 5), ("early", 2)):
-        fork = middle.fork(at=at, id=name)
-        fork.append("user", "own")
-        fork.persist()
-    return store
 
 
 @contextmanager
