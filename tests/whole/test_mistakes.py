@@ -79,7 +79,7 @@ MISTAKES = [
     ("store.list('alice')", "takes nothing by position, all else by name"),
     ("store.list(limit=0)", "limit must be 1 to 1000"),
     ("store.list(limit='all')", "limit"),
-    ("store.list(since='2026-01-01')", "since"),
+    ("store.list(since='last week')", "since"),
     ("store.list(since=datetime(2026, 1, 1))", "time zone|naive|aware"),
     ("store.list(cursor='x')", "cursor"),
     ("store.list(page=2)", "has no parameter 'page'"),

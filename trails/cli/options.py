@@ -51,6 +51,7 @@ _TURNS: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
 def ago(moment: datetime | None, now: datetime) -> str:
     """Return in a few characters how long ago a moment was, or a dash if there is none.
 
+    >>> from datetime import timedelta
     >>> now = datetime(2026, 5, 8, 12, 30, tzinfo=UTC)
     >>> [ago(now - timedelta(**{unit: 3}), now) for unit in ("seconds", "minutes", "hours", "days", "weeks")]
     ['now', '3m ago', '3h ago', '3d ago', '3w ago']
