@@ -11,15 +11,17 @@ from trails.errors import NoSuchName, TrailsError
 from trails.suggestions import check_methods, nearest, synonyms
 
 _SYNONYMS: Final = synonyms("""
-    messages: turns; history: turns replay; transcript: turns replay; add: append add; add_message: append; send:
-    append; save: persist; commit: persist; flush: persist close; name: label id; title: label; rename: set_label;
-    parent: parent_session_id; children: branches; forks: branches; get: load; get_session: load; open: load; new:
-    create; sessions: list; list_sessions: list; all: list; find: search list; remove: delete; drop: delete; sparql:
-    query; execute: query; run: query; on: checkout; branch: checkout fork; undo: pop rewind; copy: fork;
-    clone: fork; revert: discard_pending fork;
-    rollback: discard_pending; metadata: meta; digest: head; hash: head
+    messages: turns; history transcript: turns replay; add: append add; add_message send say write insert update: append;
+    save save_session commit: persist; flush: persist close; name: label id; title: label; rename: set_label; parent:
+    parent_session_id; child children forks: branches; get get_session load_session open: load; new new_session
+    create_session add_session: create; sessions list_sessions all ls keys ids: list; find: search list; grep: search; remove
+    drop delete_session: delete; sparql execute run: query; on: checkout; branch: checkout fork; undo: pop rewind
+    discard_pending; rollback: discard_pending; revert: discard_pending fork; copy clone fork_session: fork; tree: forest;
+    log: changes; exists: resolve; tokens usage: stats; metadata: meta; digest hash: head
 """)
 """What people look for that has another name here, where the handle has one of those."""
+_REACHED: Final[dict[type, str]] = {}
+"""How one gets to the handles that most is done with."""
 
 
 _P = ParamSpec("_P")
@@ -45,17 +47,20 @@ class Handle:
     """Something that works on an open store: a second one made behind its back would close the store when it goes.
 
     A subclass that is declared with `public=True` says of calls that do not fit what is wrong with them (`suggestions.checked`).
+    Other handles point to one that is `reached` by an expression for the names that it has and they do not.
     """
 
     __slots__ = ()
 
-    def __init_subclass__(cls, *, public: bool = False, **extra: Any) -> None:
+    def __init_subclass__(cls, *, public: bool = False, reached: str | None = None, **extra: Any) -> None:
         for name, member in vars(cls).items():
             if public and hasattr(member, "__signature__"):  # a verb
                 member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
         super().__init_subclass__(**extra)
         if public:
             check_methods(cls)
+        if reached is not None:
+            _REACHED[cls] = reached
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -81,5 +86,10 @@ class Handle:
 
 def _instead(kind: type, name: str) -> str:
     there = [each for each in dir(kind) if not each.startswith("_")]
-    found = [each for each in _SYNONYMS.get(name.lower(), ()) if each in there] or nearest(name, there)
+    words = _SYNONYMS.get(name.lower(), ())
+    found = [each for each in words if each in there]
+    for other, reached in _REACHED.items():
+        if not found and (word := next((each for each in (name, *words) if hasattr(other, each)), None)):
+            return f" (a {other.__name__} has {word!r}: {reached}.{word})"
+    found = found or nearest(name, there)
     return f" (did you mean {' or '.join(map(repr, found))}?)" if found else f"; it has: {', '.join(there)}"

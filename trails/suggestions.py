@@ -12,12 +12,12 @@ import builtins
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from heapq import nlargest
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType, UnionType
+from types import FunctionType, MappingProxyType, UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 from trails.errors import InvalidInput, TrailsError, WrongCall
@@ -56,13 +56,24 @@ def nearest(name: str, candidates: Iterable[str], *, most: int = 3, cutoff: floa
     return [candidate for _, candidate in nlargest(most, scored, key=lambda found: found[0])]
 
 
-def did_you_mean(name: str, candidates: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:
+def did_you_mean(
+    name: str,
+    candidates: Iterable[str],
+    *,
+    most: int = 3,
+    cutoff: float = 0.6,
+    meant: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Return what an error message says after a name that is not there: the nearest in brackets, or nothing.
+
+    Where `meant` has the name in lower case, those of its words that are candidates come before any that look alike.
 
     >>> did_you_mean("promt", ["prompt", "answer"]), did_you_mean("x", ["answer"])
     (" (did you mean 'prompt'?)", '')
     """
-    found = [repr(each) for each in nearest(name, candidates, most=most, cutoff=cutoff)]
+    known = list(candidates)
+    words = [each for each in meant.get(name.lower(), ()) if each in known]
+    found = [repr(each) for each in words or nearest(name, known, most=most, cutoff=cutoff)]
     return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 
@@ -71,13 +82,13 @@ _PACKAGE: Final = f"{Path(__file__).parent}/"
 
 
 def synonyms(table: str) -> Mapping[str, tuple[str, ...]]:
-    """Return words by what people write instead, from lines of `WRITTEN: WORD WORD; WRITTEN: ...`.
+    """Return words by what people write instead, from lines of `WRITTEN WRITTEN: WORD WORD; WRITTEN: ...`.
 
-    >>> synonyms("why: reason; n: limit count")
-    {'why': ('reason',), 'n': ('limit', 'count')}
+    >>> synonyms("why: reason; n most: limit count")
+    {'why': ('reason',), 'n': ('limit', 'count'), 'most': ('limit', 'count')}
     """
     pairs = (each.partition(":") for each in table.split(";"))
-    return {written.strip(): tuple(words.split()) for written, _, words in pairs}
+    return {each: tuple(words.split()) for written, _, words in pairs for each in written.split()}
 
 
 _SYNONYMS: Final = synonyms("""

@@ -30,6 +30,7 @@ from tests.support.machines import Size, examples
 from tests.support.terminals import environment, on_terminal
 from trails import Repository
 from trails.cli import main
+from trails.cli.program import MEANT
 from trails.display.terminal_text import clean, one_line, shorten
 from trails.model import iris
 from trails.model.values import Finding, VerifyReport
@@ -115,6 +116,41 @@ def test_help_explains_a_command_as_its_own_option_does() -> None:
     assert ok(invoke("help", "fork")) == ok(invoke("fork", "--help"))
     assert ok(invoke("help", "inbox", "receive")) == ok(invoke("inbox", "receive", "--help"))
     assert "no command 'frok' (did you mean 'fork'?)" in error_line(invoke("help", "frok"), 2)
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        ("grep", "'search'"),
+        ("sessions", "'list'"),
+        ("LS", "'list'"),
+        ("cat", "'show'"),
+        ("rm", "'delete'"),
+        ("save", "'append' or 'import'"),
+        ("commit", "'append' or 'import'"),
+        ("branch", "'branches' or 'fork'"),
+        ("status", "'info' or 'verify'"),
+        ("clone", "'copy' or 'pull'"),
+        ("fetch", "'copy' or 'pull'"),
+        ("gc", "'store vacuum'"),
+        ("vacum", "'vacuum'"),  # which says where it is now
+        ("version", "'--version'"),
+    ],
+)
+def test_a_word_of_another_program_is_answered_with_the_command_that_does_the_same(word: str, command: str) -> None:
+    assert f"there is no command {word!r} (did you mean {command}?)" in error_line(invoke(word), 2)
+
+
+def test_words_of_other_programs_name_commands_that_there_are_and_are_none_themselves() -> None:
+    words = {each for words in MEANT.values() for each in words}
+    assert words - {*main.every(), *main.places} == {"--version"}
+    assert set(MEANT) & set(main.places) == set()
+
+
+def test_a_group_takes_words_of_other_programs_for_its_own_commands() -> None:
+    assert "trails inbox has no command 'ls' (did you mean 'list'?); it has: list" in error_line(
+        invoke("inbox", "ls"), 2
+    )
 
 
 def test_help_writes_a_man_page_for_each_command_and_group(tmp_path: Path) -> None:

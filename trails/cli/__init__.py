@@ -140,7 +140,7 @@ _MOVED = {
     for group, names in {
         "inbox": "receive process exchanges events retry fail drop delivered",
         "runs": "spawn-tree=tree",
-        "keys": "sessions=list policy",
+        "keys": "policy",
         "proof": "checkpoint cosign timestamp sign verify-proof=check",
         "store": "backup restore dump load upgrade vacuum prune",
     }.items()

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +20,34 @@ from trails.cli.terminal import is_utf8
 from trails.display.progress import ANEW
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput, PendingTurnsWarning, SessionNotFound, TrailsError
-from trails.suggestions import did_you_mean
+from trails.suggestions import did_you_mean, synonyms
 
 _EXAMPLES: Final = Path(__file__).with_name("examples.txt")
 _COMPLETING: Final = "_TRAILS_COMPLETE"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
+
+MEANT: Final = {
+    written: [word.replace("_", " ") for word in words]
+    for written, words in synonyms("""
+        grep rg find: search; ls dir sessions session all: list; cat view less more print read get display transcript
+        turns messages: show; rm remove del destroy drop: delete; save commit add say write put send insert: append import;
+        new new-session create-session: create; start begin setup: init create; branch: branches fork; forks children: branches;
+        switch: fork show; merge rebase: take cherry-pick; reset revert rollback undo stash cp duplicate: fork; edit
+        amend change modify: fork redact; clone fetch: copy pull; remote sync: push pull mirror; status: info verify;
+        history reflog timeline activity: log; fsck check validate-store integrity: verify; gc clean compress optimize:
+        store_vacuum; archive: export store_backup; recover: store_restore; sql sparql select ask: query queries; web dashboard
+        gui browse browser console open: ui; server api: serve; rename mv move title name: label; bookmark mark pin star: tag;
+        comment annotate remark: note; rate grade eval evaluate review: score; price usage spend bill billing: cost stats;
+        tokens: stats; count statistics metrics: stats; summarize summarise: compact; follow monitor: tail watch; record
+        capture listen: watch hook; load-file ingest: import; download save-as: export; map graph: tree; lineage
+        origin who: blame; docs doc manual tutorial man: guide; login auth: token; run resume continue: rerun; prove:
+        proof; purge wipe forget anonymize anonymise scrub: erase redact; secrets: scan; evidence pack report: audit;
+        schema vocabulary vocab: ontology; last: tail; plot chart: compare; version: --version
+    """).items()
+}
+"""The commands that people mean by the words of other programs; `store_vacuum` is one of a group."""
 
 Place = str | Mapping[str, str]
 """Where a command is made, as module and name within `trails.cli`; or those of a group, by name."""
@@ -52,6 +73,11 @@ class Group(click.Group):
         super().__init__(*args, **extra)
         self._typed = typed
         self.places = {name: place for name, place in places.items() if name}
+
+    @property
+    def meant(self) -> Iterable[str]:
+        """What may have been meant by a name that it does not have."""
+        return self.places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of its commands, in their order."""
@@ -85,7 +111,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; if there is none of that name, say which there are."""
         if args[0] not in self.places and not args[0].startswith("-"):
-            near, names = did_you_mean(args[0], self.places), ", ".join(self.places)
+            near, names = did_you_mean(args[0], self.meant, meant=MEANT), ", ".join(self.places)
             ctx.fail(self.unknown.format(path=ctx.command_path, name=args[0], near=near, names=names))
         return super().resolve_command(ctx, args)
 
@@ -122,6 +148,13 @@ class Commands(Group):
         self.topics = topics
         self.first = first
         self._moved = moved
+
+    @property
+    def meant(self) -> Iterable[str]:
+        """What may have been meant by a name that it does not have: the commands of groups, too, and old names."""
+        groups = {name: place for name, place in self.places.items() if isinstance(place, Mapping)}
+        inner = (f"{group} {name}" for group, names in groups.items() for name in names if name)
+        return [*self.places, *self._moved, *inner, "--version"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what was typed: it is said what to type for the next page of a list."""

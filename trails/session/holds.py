@@ -35,7 +35,7 @@ class HoldState(Value):
         return self.hold.to_dict() | {"in_force": self.is_in_force(), "lifted": lifted}
 
 
-class Holds(RegisterFacet, public=True):
+class Holds(RegisterFacet, public=True, reached="store.holds"):
     """The legal holds of a store: `store.holds`.
 
     While a hold covers a session, nothing of it is taken out of the store: it is not deleted, pruned or redacted, and no

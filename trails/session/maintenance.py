@@ -87,7 +87,7 @@ def _delete(
     return deleted
 
 
-class Maintenance(Facet, public=True):
+class Maintenance(Facet, public=True, reached="store.maintenance"):
     """The upkeep of a store: `store.maintenance`."""
 
     def vacuum(self) -> Vacuumed:

@@ -70,7 +70,7 @@ _LOOK: Final = 0.05
 """with as many between two looks."""
 
 
-class Proofs(Facet, public=True):
+class Proofs(Facet, public=True, reached="store.proofs"):
     """What can be proved of a store: `store.proofs`."""
 
     def verify(

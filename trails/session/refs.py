@@ -26,7 +26,7 @@ _Refs = list[Ref]  # inside the class, `list` is the method
 _Moves = list[RefMove]
 
 
-class Refs(Facet, public=True):
+class Refs(Facet, public=True, reached="store.refs"):
     """The refs of a store: `store.refs`.
 
     A ref's name is no tag's, and no session's id or label. `Repository.load` takes it.

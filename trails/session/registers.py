@@ -60,7 +60,7 @@ class BackupState(Value):
         return self.backup.to_dict() | {"destroyed": gone, "erasures": list(self.erasures)}
 
 
-class Registers(RegisterFacet, public=True):
+class Registers(RegisterFacet, public=True, reached="store.registers"):
     """The registers of a store: `store.registers`.
 
     An entry says who made it and when. It is logged by a line of its own, covered by `verify`, never changes, and stays when

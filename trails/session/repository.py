@@ -87,7 +87,7 @@ _Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
 
-class Repository(Handle, public=True):
+class Repository(Handle, public=True, reached="store"):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(

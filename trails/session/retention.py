@@ -42,7 +42,7 @@ class RuleRun(Value):
         return {"rule": self.rule} | self.pruning.to_dict()
 
 
-class Retention(RegisterFacet, public=True):
+class Retention(RegisterFacet, public=True, reached="store.retention"):
     """The standing rules of retention of a store: `store.retention`.
 
     A rule says which sessions go once they are old enough. It stands in the store's registers until it is ended, and `apply`

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle, Tabular, public=True):
+class Session(Handle, Tabular, public=True, reached="store.load(id)"):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where

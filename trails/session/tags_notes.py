@@ -57,7 +57,7 @@ def _told(gone: Tag | Note | Score) -> tuple[str, list[Quad]]:
 _Notes = list[Note]  # inside the class, `list` is the method
 
 
-class Notes(Facet, public=True):
+class Notes(Facet, public=True, reached="store.notes"):
     """The notes of a store: `store.notes`.
 
     A note is about one turn, and is seen from every session whose transcript has that turn or a copy of it: forks that
@@ -157,7 +157,7 @@ class Notes(Facet, public=True):
 _Tags = list[Tag]  # inside the class, `list` is the method
 
 
-class Tags(Facet, public=True):
+class Tags(Facet, public=True, reached="store.tags"):
     """The tags of a store: `store.tags`.
 
     A tag names the first turns of a session's transcript, up to an index, with the digest of the last of them. It is
