@@ -30,7 +30,7 @@ EXAMPLES = build/examples
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
-	@echo "make test        install into $(VENV) and run the tests: with small figures and without the slow ones (five to fifteen minutes)"
+	@echo "make test        install into $(VENV) and run the tests: with small figures and without the slow ones (four to eight minutes)"
 	@echo "make test-all    all tests with their usual figures (ten to thirty minutes)"
 	@echo "make frameworks  the agent frameworks' own test suites, on Trails and on their own stores (from the network)"
 	@echo "make crates      validate an evidence pack as an RO-Crate by roc-validator, in an environment of its own (from the network)"

@@ -32,6 +32,9 @@ settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
 STORE_KINDS = ("memory", "disk")
 
+SAMPLE = 4
+"""The sets of parameters of a test that `make test` tries, unless the test is marked `sample(n)`."""
+
 _IN_MEMORY = Path("/dev/shm")
 _ROOM = 4 * 2**30
 """Bytes that a run with its short figures leaves room for many times over."""
@@ -60,9 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _size(config) != "quick":
         return
-    left_out = {item for item in items if item.get_closest_marker("slow") or _is_said_again(item)} | _beyond_samples(
-        items
-    )
+    quick = [item for item in items if not item.get_closest_marker("slow") and not _is_said_again(item)]
+    is_whole = config.args == config.getini("testpaths")  # of a file or a folder that is named, all its quick tests run
+    left_out = set(items) - set(quick) | _beyond_samples(quick, SAMPLE if is_whole else len(quick))
     slow = [item for item in items if item in left_out]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=slow)
@@ -74,16 +77,15 @@ def _is_said_again(item: pytest.Item) -> bool:
     return item.get_closest_marker("any_store") is not None and given.get("opener", "memory") != "memory"
 
 
-def _beyond_samples(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return the tests marked `sample(n)` that are not among n of their sets of parameters, spread evenly."""
-    sampled: dict[str, list[pytest.Item]] = {}
+def _beyond_samples(items: Sequence[pytest.Item], most: int) -> set[pytest.Item]:
+    """Return the tests that are not among `most`, or the n of their mark `sample(n)`, spread evenly over their parameters."""
+    by_test: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sample"):
-            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
     beyond: set[pytest.Item] = set()
-    for every in sampled.values():
+    for every in by_test.values():
         mark = every[0].get_closest_marker("sample")
-        size = min(len(every), mark.args[0]) if mark else 0
+        size = min(len(every), mark.args[0] if mark else most)
         beyond |= set(every) - {every[number * len(every) // size] for number in range(size)}
     return beyond
 

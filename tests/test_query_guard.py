@@ -278,6 +278,7 @@ def test_triples_of_triples_in_a_result_are_bounded(memory: Repository, view: Vi
             asked.query("SELECT*{?a ?b " + "<<(?a ?b " * 51 + "1" + ")>>" * 51 + "}")
 
 
+@pytest.mark.slow
 def test_hostile_queries_by_the_thousand_reach_nothing_show_nothing_and_end_nothing(size: Size) -> None:
     count = {"quick": 100, "all": 300, "long": 10_000}[size]
     done = python("-m", "tests.support.hostile", "queries", "7", str(count), timeout=3000)

@@ -47,6 +47,7 @@ def blanks(megabytes: int) -> bytes:
     return b"[" + b" " * (megabytes << 20) + b"]"
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_refused_and_takes_no_memory(tmp_path: Path) -> None:
     file = tmp_path / "export.zip"
     file.write_bytes(zipped_blanks())

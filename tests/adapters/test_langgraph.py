@@ -590,6 +590,7 @@ def test_threads_that_put_on_one_thread_lose_and_double_nothing(store: Repositor
     assert {f"{worker}-{at}" for worker in range(8) for at in range(5)} == set(sources)
 
 
+@pytest.mark.slow
 def test_processes_that_put_on_one_thread_lose_nothing(tmp_path: Path) -> None:
     place = tmp_path / "store"
     trails.open(place, create=True).close()

@@ -267,6 +267,7 @@ def test_the_settings_on_the_guide_s_page_start_the_command() -> None:
 # --- transports
 
 
+@pytest.mark.slow
 def test_a_client_starts_the_command_and_sees_what_others_write_meanwhile(place: Path) -> None:
     with trails.open(place, create=True) as store:
         fill(store)
@@ -358,6 +359,7 @@ def test_an_address_that_other_machines_reach_is_refused(memory: Repository, hos
         run_http(memory, host, 8000)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_wrong_with_its_arguments(run: Run, place: Path) -> None:
     trails.open(place, create=True).close()
     assert run("mcp", "--http", "nowhere").exit_code == 2

@@ -98,5 +98,6 @@ def names(method: Any) -> list[str]:
     return list(inspect.signature(method).parameters)
 
 
+@pytest.mark.slow
 def test_the_types_of_the_await_forms_are_those_of_the_handles() -> None:
     assert async_types.STUB.read_text("utf-8") == async_types.stub(), "run `python -m tests.support.async_types`"

@@ -102,6 +102,7 @@ def test_a_pager_that_only_a_shell_can_read_is_run_by_one(place: Path) -> None:
     assert shown.split()[0] == "3"  # a heading, the id on a line of its own, and its row
 
 
+@pytest.mark.slow
 def test_a_pager_is_not_started_for_nothing(place: Path, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     code, shown = on_terminal(place, "search", "nowhere to be found", TRAILS_PAGER=f"sh -c 'touch {mark}; cat'")
@@ -111,6 +112,7 @@ def test_a_pager_is_not_started_for_nothing(place: Path, tmp_path: Path) -> None
     assert mark.exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_query_computes_ends_it_with_one_line(place: Path) -> None:
     with trails.open(place) as store:
         session = store.create(id="many")

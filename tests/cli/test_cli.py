@@ -795,6 +795,7 @@ def test_an_export_that_fails_leaves_nothing_behind(run: Run, tmp_path: Path) ->
 # --- the demo
 
 
+@pytest.mark.slow
 def test_the_demo_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -901,6 +902,7 @@ def test_a_terminal_without_utf_8_gets_escapes_and_valid_json(place: Path, tmp_p
 # --- on a terminal
 
 
+@pytest.mark.slow
 def test_colours_are_for_terminals_and_no_color_turns_them_off(place: Path, run: Run) -> None:
     coloured = re.compile("\x1b\\[[0-9;]*3[0-9]")
     assert coloured.search(on_terminal(place, "tree")[1])
@@ -908,6 +910,7 @@ def test_colours_are_for_terminals_and_no_color_turns_them_off(place: Path, run:
     assert "\x1b" not in ok(run("tree"))
 
 
+@pytest.mark.slow
 def test_lines_keep_to_the_width_of_the_terminal(place: Path, run: Run, size: Size) -> None:
     ok(run("append", "plan", "user", "words and " * 100))
     for command in ("show", "list") if size == "quick" else ("show", "replay", "list", "tree"):
@@ -916,6 +919,7 @@ def test_lines_keep_to_the_width_of_the_terminal(place: Path, run: Run, size: Si
         assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_a_progress_bar_is_drawn_on_a_terminal_only(place: Path, run: Run) -> None:
     sample = ok(run("demo", "--sample-path")).strip()
     code, shown = on_terminal(place, "import", sample)
@@ -925,6 +929,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal_only(place: Path, run: Run) -> No
     assert (piped.returncode, piped.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_delete_asks_on_a_terminal_and_keeps_the_session_without_a_yes(place: Path, run: Run) -> None:
     code, shown = on_terminal(place, "delete", "s3", typed=b"n\n")
     assert code == 1

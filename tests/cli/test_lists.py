@@ -87,6 +87,7 @@ def test_tab_separated_values_are_whole(run: Run) -> None:
     assert run("list", "--tsv", "--json").exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", ["60", "80", "100"])
 @pytest.mark.sample(1)
 def test_a_hit_shows_its_session_whole_and_what_was_found_at_any_width(place: Path, width: str) -> None:

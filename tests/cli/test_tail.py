@@ -260,6 +260,7 @@ with trails.open(sys.argv[1], durability="process") as store:
 """
 
 
+@pytest.mark.slow
 def test_tail_shows_each_commit_of_several_writers_once_and_in_order(
     place: Path, follow: Callable[..., Follower]
 ) -> None:

@@ -71,6 +71,7 @@ def crate(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["folder", "zip", "metadata"])
 def test_the_sessions_of_a_pack_come_back_as_they_were(memory: Repository, tmp_path: Path, form: str) -> None:
     fill(memory)

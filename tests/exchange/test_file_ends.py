@@ -144,6 +144,7 @@ def test_a_session_file_of_pi_that_was_read_in_ends_is_as_if_it_came_whole(
     assert len(whole_reads) < 14
 
 
+@pytest.mark.slow
 def test_a_long_file_comes_in_parts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_end, "PART", 40_000)
     write_records(file, claude_records("S", 1_000))

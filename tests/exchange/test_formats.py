@@ -55,6 +55,7 @@ def test_every_real_file_is_taken_for_its_own_format_and_for_no_other(shared: Pa
             assert told(file.read_bytes()) == [name], file.name
 
 
+@pytest.mark.slow
 def test_a_session_of_any_format_is_pis_once_it_is_exported_as_pi(shared: Path, tmp_path: Path, size: Size) -> None:
     exported, largest = 0, 400_000 if size == "quick" else math.inf
     for folder, name in REAL.items():

@@ -446,6 +446,7 @@ def test_the_real_claude_code_transcripts_have_the_counts_that_were_taken_indepe
     assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_the_real_pi_transcripts_have_the_counts_that_were_taken_independently(shared: Path, store: Repository) -> None:
     expected = json.loads((shared / "cases" / "data_pi_expectations.json").read_text())["files"]
     roles = {

@@ -334,6 +334,7 @@ def test_a_format_that_holds_one_session_refuses_forks(memory: Repository) -> No
         export_session(memory, "plan", "pi", io.BytesIO(), forks=True)
 
 
+@pytest.mark.slow
 def test_five_hundred_forks_of_one_turn_are_folded(memory: Repository) -> None:
     plan = memory.create(id="plan")
     plan.append("user", "a")

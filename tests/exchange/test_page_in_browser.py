@@ -195,6 +195,7 @@ def test_texts_stand_out_from_the_paper_in_light_and_dark(
     assert (luminance(paper) > 0.5) is (scheme == "light")
 
 
+@pytest.mark.slow
 def test_a_narrow_page_is_never_wider_than_its_window(memory: Repository, browser: Browser, tmp_path: Path) -> None:
     session = memory.create(id="plan", label="l" * 64)
     session.append("user", "w" * 5000)

@@ -335,6 +335,7 @@ def reread(store: Repository, session_id: str) -> tuple[SourceSession, Transcrip
     return transcript.sessions[0], transcript
 
 
+@pytest.mark.slow
 def test_a_session_from_pi_is_written_as_it_was_read(shared: Path, memory: Repository) -> None:
     for name, data in files(shared).items():
         original = pi_session_file.parse([(name, data)])

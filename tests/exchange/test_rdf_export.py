@@ -409,6 +409,7 @@ def test_a_file_in_which_anything_was_altered_is_refused(memory: Repository, old
     refused(altered, "whole, unaltered")
 
 
+@pytest.mark.slow
 def test_a_file_that_lacks_a_turn_a_parent_or_any_line_of_a_turn_is_refused(memory: Repository) -> None:
     _, child, _ = family(memory)
     lines = exported(memory, "child").splitlines(keepends=True)

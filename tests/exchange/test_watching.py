@@ -361,6 +361,7 @@ def test_a_record_is_in_the_store_soon_after_its_write_and_a_signal_ends_it(tmp_
         )
 
 
+@pytest.mark.slow
 def test_a_watcher_that_is_killed_at_any_time_loses_and_doubles_nothing(
     tmp_path: Path, agents: Path, long: bool
 ) -> None:

@@ -176,6 +176,7 @@ SELECT s.id, t.place, a.id, a.digest, a.failed, a.refused, o.id, a.call_place, a
 """
 
 
+@pytest.mark.slow
 def test_the_rows_of_then_that_are_copied_are_those_that_its_quads_give(memory: Repository) -> None:
     everything(memory)
     lines = memory.store.log.lines()
@@ -669,6 +670,7 @@ def test_what_was_is_what_a_backup_of_then_holds(place: Path, tmp_path: Path) ->
             assert [record.model_dump() for record in past.list()] == listed
 
 
+@pytest.mark.slow
 def test_with_something_of_every_kind_it_is_whole_at_every_commit(
     memory: Repository, size: Size, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -731,6 +731,7 @@ def verified_by(text: str, key_file: str) -> TurnProof:
     return proof
 
 
+@pytest.mark.slow
 def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

@@ -583,6 +583,7 @@ def of_turn(store: Repository, index: int) -> list[Quad]:
     return [quad for quad in store.store.quads((None, None, None, graph)) if f"/{index}-" in str(quad.subject)]
 
 
+@pytest.mark.slow
 def test_no_quad_of_a_turn_that_lost_a_name_or_a_fact_can_be_altered_or_removed_unnoticed(memory: Repository) -> None:
     s_ = memory.create(id="s")
     s_.append("user", "Hello", author=MARK)

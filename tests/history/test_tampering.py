@@ -352,6 +352,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, set
     return {"killed": (tmp_path / "killed", quads), "backup": (tmp_path / "backup", saved)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "backup"])
 def test_tampering_with_a_killed_store_or_with_a_backup_made_in_use_is_found_or_undone(
     ended: dict[str, tuple[Path, set[Quad]]], tmp_path: Path, how: str, size: Size

@@ -264,6 +264,7 @@ def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(
     assert store.verify() == grown_by(verified, 2)
 
 
+@pytest.mark.slow
 def test_nothing_in_the_graphs_of_a_document_is_one_of_our_names(memory: Repository) -> None:
     everything(memory)
     made = import_document(memory, hostile(memory), format="turtle", keep_invalid=True)
@@ -279,6 +280,7 @@ def test_nothing_in_the_graphs_of_a_document_is_one_of_our_names(memory: Reposit
     assert found > 1000
 
 
+@pytest.mark.slow
 def test_a_store_that_has_a_document_exports_and_imports_its_sessions_as_before(memory: Repository) -> None:
     from trails.exchange.rdf_files import export_session, import_rdf
 
@@ -297,6 +299,7 @@ def test_a_store_that_has_a_document_exports_and_imports_its_sessions_as_before(
 # --- seen when it is altered
 
 
+@pytest.mark.slow
 def test_every_quad_of_a_document_that_is_altered_added_or_taken_out_is_seen(memory: Repository) -> None:
     import_document(memory, SMALL, format="provn", name="chart.provn", by="alice")
     gone = import_document(memory, SMALL + b"\n", format="provn")

@@ -62,6 +62,7 @@ def subject_of(quads: list[Quad], name: str) -> Quad:
 # --- what is made
 
 
+@pytest.mark.slow
 def test_the_files_that_are_made_from_the_ontology_are_current(tmp_path: Path) -> None:
     write_generated(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"shapes.ttl", "README.md"}
@@ -97,6 +98,7 @@ def test_the_page_names_every_term_once_and_every_link_in_it_leads_somewhere() -
 # --- what is checked
 
 
+@pytest.mark.slow
 def test_a_store_with_everything_in_it_keeps_to_the_shapes(shacl: Any, quads: list[Quad]) -> None:
     assert shapes.violations(quads) == ()
 

@@ -173,6 +173,7 @@ def poisons(quads: list[Quad], chance: random.Random) -> list[tuple[list[Quad], 
     return made
 
 
+@pytest.mark.slow
 def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_trails(size: Size) -> None:
     chance = random.Random(20261122)
     wrong: dict[str, str] = {}

@@ -47,6 +47,7 @@ def test_each_rerun_is_a_fork_of_its_own(store: Repository) -> None:
     assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_fifty_reruns_of_a_thousand_turns_store_fifty_tails_and_no_prefix(memory: Repository) -> None:
     plan = fill(memory, 1000)
 

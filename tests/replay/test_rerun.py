@@ -539,6 +539,7 @@ def test_a_rerun_goes_with_its_fork_to_another_store(place: Path, tmp_path: Path
             assert [act.left_at for act in found] == [1]
 
 
+@pytest.mark.slow
 def test_a_difference_is_found_where_it_was_planted_and_nowhere_else(memory: Repository, size: Size) -> None:
     """Random transcripts with tools; an answer of a model or a tool, a call's arguments, or nothing is changed."""
     cases = {"quick": 60, "all": 1000, "long": 10_000}[size]

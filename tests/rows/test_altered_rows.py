@@ -147,6 +147,7 @@ def test_a_vacuum_makes_altered_tables_anew(whole: Path, tmp_path: Path, table: 
         assert [found.session_id for found in store.search("Chamonix")] == ["plan"] * 3
 
 
+@pytest.mark.slow
 def test_a_store_with_all_there_is_has_the_rows_that_its_quads_make(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

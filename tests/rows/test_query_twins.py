@@ -85,6 +85,7 @@ def with_texts(random: Random) -> list[Callable[[Repository], object]]:
     return [*_with_tools(random), said, said]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 @examples(90)
 def test_a_twin_gives_the_rows_of_its_query_on_any_store(seed: int) -> None:

@@ -32,12 +32,14 @@ def compare(store: Repository) -> int:
     return len(at_once["sessions"])
 
 
+@pytest.mark.slow
 def test_rows_of_everything() -> None:
     with trails.open(":memory:") as store:
         everything(store)
         assert compare(store) > 20
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 @examples(60)
 def test_rows_of_any_store(seed: int) -> None:

@@ -299,6 +299,7 @@ def _by_session(store: Repository) -> dict[Any, Any]:
     }
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 @examples(60)
 def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> None:

@@ -768,5 +768,6 @@ class LedgerMachine(RuleBasedStateMachine):
         assert report.ok, report.findings
 
 
+@pytest.mark.slow
 def test_a_ledger_and_a_model_go_through_the_same_steps(size: Size) -> None:
     walk(LedgerMachine, size, quick=(4, 25), all=(12, 25), long=(100, 60))

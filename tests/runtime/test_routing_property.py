@@ -138,6 +138,7 @@ def test_keys_stay_whole_whatever_is_done_to_them(done: list[tuple[object, ...]]
         world.check()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::trails.SharedSessionWarning")
 def test_keys_stay_whole_when_many_writers_change_them_at_once(store: Repository) -> None:
     wrong: list[BaseException] = []

@@ -229,6 +229,7 @@ def _run(store: trails.Repository, steps: list[tuple[str, int, str, bool]]) -> N
         _check(world, principal)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_STEPS)
 def test_each_caller_sees_what_the_model_says_and_nothing_else(steps: list[tuple[str, int, str, bool]]) -> None:

@@ -417,6 +417,7 @@ def test_a_query_of_the_catalogue_is_answered_by_its_name(client: TestClient) ->
 # --- what a query may take
 
 
+@pytest.mark.slow
 def test_each_limit_is_refused_whole_and_by_its_name(memory: Repository) -> None:
     _filled(memory)
     limits = {"query_timeout": 0.5, "query_max_rows": 1_000, "query_max_bytes": 10_000, "query_memory": 64}

@@ -82,6 +82,7 @@ with trails.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_begin_one_session_both_get_it(tmp_path: Path) -> None:
     trails.open(tmp_path / "s", create=True).close()
     command = [sys.executable, "-c", _WRITER, str(tmp_path / "s")]

@@ -123,6 +123,7 @@ with trails.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_deliver_the_same_messages_store_each_once(place: Path) -> None:
     with trails.open(place, create=True) as store:
         store.create(id="s").persist()

@@ -37,6 +37,7 @@ def _begun(store: Repository, turns: int) -> tuple[Checkout, list[str]]:
     return main, [f"turn {number}" for number in range(turns)]
 
 
+@pytest.mark.slow
 def test_a_chain_of_forks_never_passes_its_greatest_depth(store: Repository) -> None:
     main, texts = _begun(store, 40)
     deepest = 0

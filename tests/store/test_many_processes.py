@@ -51,6 +51,7 @@ store.close()
     return subprocess.run([sys.executable, "-c", frame], check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_each_call_sees_what_another_process_committed_before_it(tmp_path: Path) -> None:
     with closing(EmbeddedStore(tmp_path / "s", create=True)) as store:
         store.commit(Change(add=[quad(1)]))

@@ -190,6 +190,7 @@ def _asked_beside(ask: Callable[[], object]) -> tuple[threading.Thread, list[Bas
     return thread, errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
 def test_a_long_query_lets_others_have_the_processor_first(memory: Repository) -> None:
     thread, _ = _asked_beside(lambda: filled(memory).ask(ENDLESS, timeout=1.5))

@@ -136,6 +136,7 @@ def test_a_backup_from_before_a_deletion_still_holds_the_text(place: Path, tmp_p
     assert not holding(place, KEPT)
 
 
+@pytest.mark.slow
 def test_a_vacuum_gives_the_space_back_of_what_was_deleted(place: Path) -> None:
     with trails.open(place, create=True, durability="process") as store:
         session = store.create(id="s")
@@ -208,6 +209,7 @@ def test_a_rebuild_that_fails_leaves_the_store_in_use(place: Path, monkeypatch: 
         assert store.load("kept").turns[-1].content == "still here"
 
 
+@pytest.mark.slow
 def test_threads_read_and_write_on_through_vacuums(tmp_path: Path) -> None:
     with trails.open(tmp_path / "s", create=True, durability="disk") as store:
         session = store.create(id="s")

@@ -75,6 +75,7 @@ with trails.open(sys.argv[1], create=True) as store, store.create(id="s") as ses
 """
 
 
+@pytest.mark.slow
 def test_a_commit_syncs_the_disk_once(tmp_path: Path) -> None:
     if (strace := shutil.which("strace")) is None:
         pytest.skip("strace is not installed (on Debian and Ubuntu: apt-get install strace)")

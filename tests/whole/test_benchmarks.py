@@ -81,6 +81,7 @@ def test_every_scenario_is_tested_here() -> None:
     assert set(SCENARIOS) == set(RESULTS_OF)
 
 
+@pytest.mark.slow
 def test_a_report_says_when_where_and_with_what_it_was_measured(ran: tuple[str, dict[str, Any]]) -> None:
     _, report = ran
     assert set(report) == {"date", "command", "size", "seed", "machine", "versions", "results"}

@@ -150,6 +150,7 @@ class Traffic:
         return count
 
 
+@pytest.mark.slow
 def test_verifying_and_reading_while_others_write_raises_no_false_alarm(tmp_path: Path, size: Size) -> None:
     with trails.open(tmp_path / "s", create=True) as store, ThreadPoolExecutor(3) as pool:
         root = store.create(id="root")

@@ -403,6 +403,7 @@ def _place(error: Exception) -> str:
     return ", ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[:4])
 
 
+@pytest.mark.slow
 def test_malformed_input_raises_nothing_but_trails_errors_and_leaves_the_store_sound(size: Size) -> None:
     seed = int(os.environ.get("TRAILS_SEED", "20260731"))
     chance = random.Random(seed)

@@ -217,6 +217,7 @@ def types(quads: list[ox.Quad]) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_written_keeps_to_the_domains_and_ranges(quads: list[ox.Quad], types: dict[str, set[str]]) -> None:
     seen: set[str] = set()
     for quad in quads:

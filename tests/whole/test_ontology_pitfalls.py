@@ -50,6 +50,7 @@ def found(graph: Graph, only: str | None = None) -> list[str]:
     return [each for each in pitfalls(graph, vocab.TRAILS) if only is None or each.startswith(only)]
 
 
+@pytest.mark.slow
 def test_the_ontology_has_no_pitfall() -> None:
     assert found(changed()) == []
 
@@ -150,6 +151,7 @@ def test_what_is_no_pitfall_is_not_found() -> None:
     assert found(changed(given=said)) == []
 
 
+@pytest.mark.slow
 def test_edges_without_an_inverse_are_reported_and_those_with_one_are_not() -> None:
     names = set(without_inverse(changed(), vocab.TRAILS))
     assert names >= {"agent", "approvedBy", "usedPrompt", "payloadBytes", "retryOf"}

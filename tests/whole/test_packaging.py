@@ -48,6 +48,7 @@ def distributed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         return {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
 
 
+@pytest.mark.slow
 def test_the_source_distribution_has_what_the_makefile_needs(distributed: set[str]) -> None:
     assert NEEDED - distributed == set()
 

@@ -518,6 +518,7 @@ def test_a_row_that_grows_while_its_session_is_deleted_goes_whole_and_is_logged_
     assert store.resolve(say(store.create(id="t", label="late"), "two").id) == "t"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning")  # forks of sessions that were deleted
 def test_whatever_two_threads_do_at_once_what_was_acknowledged_is_there_or_was_deleted_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size

@@ -31,6 +31,7 @@ def test_eight_threads_on_one_ref_lose_and_double_nothing(tmp_path: Path, size: 
         assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_eight_processes_on_one_ref_lose_and_double_nothing(tmp_path: Path, size: Size) -> None:
     steps = {"quick": 4, "all": 20, "long": 200}[size]
     place = str(tmp_path / "s.trails")

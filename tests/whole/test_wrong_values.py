@@ -136,7 +136,7 @@ def failures(function: Callable[..., Any], given: dict[str, Any], store: Reposit
 
 @pytest.mark.filterwarnings("ignore::trails.errors.PendingTurnsWarning", "ignore:.*never awaited")
 @pytest.mark.parametrize("name", HANDLES)
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 def test_a_wrong_value_for_a_handle_is_refused(
     filled: Repository, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_wrong_value_for_a_handle_is_refused(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a mirror's socket that takes no such timeout
 @pytest.mark.parametrize(("module", "name"), list(functions()))
-@pytest.mark.sample(10)
+@pytest.mark.sample(3)
 def test_a_wrong_value_for_a_function_is_refused(
     filled: Repository, module: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

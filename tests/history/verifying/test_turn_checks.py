@@ -61,6 +61,7 @@ def engine_of(store: Repository) -> ox.Store:
     return store.store.settled_engine()
 
 
+@pytest.mark.slow
 def test_of_all_that_is_stored_only_copies_are_walked_quad_by_quad(
     memory: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

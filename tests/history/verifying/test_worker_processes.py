@@ -54,6 +54,7 @@ def altered(place: Path, digest: str) -> None:
         engine.add(ox.Quad(text.subject, text.predicate, ox.Literal("something else"), text.graph_name))
 
 
+@pytest.mark.slow
 def test_a_sound_store_is_found_sound_with_as_many_sessions_and_turns(place: Path, many: list[int]) -> None:
     for read_only in (True, False):
         with trails.open(place, read_only=read_only) as store:

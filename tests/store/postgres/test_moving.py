@@ -41,6 +41,7 @@ def held(location: str | Path) -> tuple[set[Any], list[str]]:
         return set(store.store.quads((None, None, None, None))), store.store.log.lines()
 
 
+@pytest.mark.slow
 def test_a_store_goes_to_postgresql_to_another_one_to_a_dump_and_back_equal(
     source: Path, tmp_path: Path, url: str
 ) -> None:
