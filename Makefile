@@ -23,7 +23,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology ontology-page demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
+.PHONY: help ontology ontology-page docs demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 EXAMPLES = build/examples
@@ -41,6 +41,7 @@ help:
 	@echo "make wheel-pythons   try the wheel on each of Python 3.11 to 3.13 that is on this machine"
 	@echo "make ontology    make the ontology's shapes and its page again, after a change to it"
 	@echo "make ontology-page    write the ontology's page for people to build/ontology by pyLODE, in an environment of its own (from the network)"
+	@echo "make docs        make the site of the documents in build/site; links that lead nowhere are errors"
 	@echo "make bench       run the benchmarks"
 	@echo "make clean       remove $(VENV) and what was built"
 
@@ -123,6 +124,10 @@ ontology-page: $(VENV)/.installed
 	build/pylode/bin/pylode ontology/trails.ttl -o build/ontology/index.html
 	$(BIN)/python -m ontology.page build/ontology/index.html
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file .ci/docs/mkdocs.yml
+	@echo "build/site/index.html; for its search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
@@ -150,7 +155,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml $(LOCK)
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml $(LOCK)
 	$(call install,--group dev)
-	@touch $@ $(VENV)/.test $(VENV)/.installed
+	@touch $@ $(VENV)/.test $(VENV)/.docs $(VENV)/.installed
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml $(LOCK)
+	$(call install,--group docs)
+	@touch $@ $(VENV)/.installed
 
 $(VENV)/.bench: $(VENV)/.made pyproject.toml
 	$(PIP) install $(PIP_FLAGS) --group bench -e .

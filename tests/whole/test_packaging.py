@@ -19,7 +19,8 @@ from trails.rdf import query_files
 
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
-    *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
+    *(".ci/run", ".ci/requirements.txt", ".ci/docs/mkdocs.yml", ".ci/docs/gather.py", "trails/__init__.py"),
+    *("trails/cli/__init__.py", "trails/py.typed"),
     *("trails/integrity/verifier/program.py", "trails/integrity/digest-vectors.json", "trails/secrets/formats.toml"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
@@ -120,6 +121,6 @@ def test_all_that_the_project_names_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     groups = project["dependency-groups"]
     named = [*project["build-system"]["requires"], *project["project"]["dependencies"], "pip"]
-    named += [each for group in ("test", "lint", "dev") for each in groups[group] if isinstance(each, str)]
+    named += [each for group in ("test", "lint", "docs", "dev") for each in groups[group] if isinstance(each, str)]
     pinned = {normal(name.partition("==")[0]) for name in locked()}
     assert {normal(re.split(r"[<>=!~ \[]", each)[0]) for each in named} - pinned == set()
