@@ -125,7 +125,7 @@ ontology-page: $(VENV)/.installed
 	$(BIN)/python -m ontology.page build/ontology/index.html
 
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file .ci/docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file .ci/docs/mkdocs.yml
 	@echo "build/site/index.html; for its search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
 
 bench: $(VENV)/.bench
