@@ -21,18 +21,18 @@ if not os.environ.get("CI"):  # which must have it
     pytest.importorskip("mkdocs", reason="the group docs is not installed")
 
 
-def hook() -> ModuleType:
-    """Return the hook, which MkDocs loads by its path, too."""
-    found = importlib.util.spec_from_file_location("gather", CONFIGURATION.with_name("gather.py"))
+def loaded(name: str) -> ModuleType:
+    """Return a module that MkDocs loads by its path, too."""
+    found = importlib.util.spec_from_file_location(name, CONFIGURATION.with_name(f"{name}.py"))
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules["gather"] = module
+    sys.modules[name] = module
     found.loader.exec_module(module)
     return module
 
 
-gather = hook()
+gather = loaded("gather")
 
 
 def test_every_page_of_the_guide_is_in_the_navigation_once_and_in_order() -> None:
@@ -85,27 +85,40 @@ def test_the_index_for_models_has_the_form_of_llms_txt() -> None:
     )
 
 
+def test_an_example_of_a_docstring_stands_between_fences() -> None:
+    shown = loaded("examples").with_fences("Add.\n\n>>> 1 + 1\n2\n>>> 3\n3\n\nThen more.")
+    assert shown == "Add.\n\n```pycon\n>>> 1 + 1\n2\n>>> 3\n3\n```\n\nThen more."
+
+
+def build(configuration: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build a site with the options that the Makefile has."""
+    (options,) = re.findall(r"-m mkdocs (build .*) --config-file", (ROOT / "Makefile").read_text("utf-8"))
+    command = [sys.executable, "-m", "mkdocs", *options.split(), "-f", str(configuration), "-d", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Trails\n\n[a](nowhere.md) [b](#nothing) [c](/index.md)\n", "utf-8")
+    own = f"INHERIT: {CONFIGURATION}\ndocs_dir: docs\nhooks: []\nplugins: []\n"
+    (tmp_path / "mkdocs.yml").write_text(own, "utf-8")
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode == 1
+    assert "'nowhere.md', but the target is not found" in done.stderr
+    assert "'#nothing', but there is no such anchor" in done.stderr
+    assert "absolute link '/index.md'" in done.stderr
+    assert "Aborted with 3 warnings in strict mode!" in done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does."""
     if not (ROOT / "trails").is_dir():
         pytest.skip("the sources are not beside these tests")
     folder = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--quiet",
-        "--strict",
-        "-f",
-        str(CONFIGURATION),
-        "-d",
-        str(folder),
-    ]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = build(CONFIGURATION, folder)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
