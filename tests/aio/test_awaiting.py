@@ -179,7 +179,7 @@ def test_what_stands_on_top_is_awaited_too() -> None:
 def test_leaving_a_session_stores_what_was_appended_also_when_it_is_cancelled() -> None:
     async def work(store: AsyncRepository) -> list[str]:
         async def agent() -> None:
-            async with await store.session("chat", principal="alice") as chat:
+            async with store.session("chat", principal="alice") as chat:
                 chat.append("user", "Plan a trip")
                 await anyio.sleep(WAIT)
 
@@ -193,6 +193,69 @@ def test_leaving_a_session_stores_what_was_appended_also_when_it_is_cancelled() 
         return [turn.content for turn in await store.load("chat")]
 
     assert play(work) == ["Plan a trip"]
+
+
+def test_a_call_that_gives_a_handle_with_an_end_is_entered_without_a_further_await() -> None:
+    async def work(store: AsyncRepository) -> list[str]:
+        async with store.session("chat") as chat:
+            chat.append("user", "one")
+        async with store.load("chat") as chat, store.rows("SELECT ?s { ?s a trails:Session }") as rows:
+            chat.append("user", "two")
+            assert len([row async for row in rows]) == 1
+        with pytest.raises(trails.WrongCall, match=r"^Repository.list gives nothing that `async with` can end"):
+            async with store.list():  # type: ignore[attr-defined] # that is the test
+                pass
+        return [turn.content for turn in await store.load("chat")]
+
+    assert play(work) == ["one", "two"]
+
+
+@pytest.mark.filterwarnings("ignore:.*never awaited")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda store: store.load("chat").turns,
+        lambda store: len(store.list()),
+        lambda store: list(store.list()),
+        lambda store: store.list()[0],
+        lambda store: "yes" if store.contains("chat") else "no",
+        lambda store: store.create().append("user", "x"),
+    ],
+)
+def test_a_result_that_is_used_without_await_is_an_error_that_says_so(wrong: Callable[[Any], object]) -> None:
+    async def work(store: AsyncRepository) -> None:
+        with pytest.raises(TrailsError, match="was not awaited: write `await` before it; there is no"):
+            wrong(store)
+
+    play(work)
+
+
+def test_a_store_that_is_not_opened_yet_and_a_handle_in_a_plain_with_say_what_to_write() -> None:
+    with pytest.raises(TrailsError, match=r"async with trails\.aio\.open"):
+        aio.open(":memory:").create()  # type: ignore[attr-defined] # that is the test
+    with pytest.raises(TrailsError, match=r"async with trails\.aio\.open"), aio.open(":memory:"):  # type: ignore[attr-defined]
+        pass
+
+    async def work(store: AsyncRepository) -> None:
+        with pytest.raises(TrailsError, match="entered by `async with`"), store:  # type: ignore[attr-defined]
+            pass
+
+    play(work)
+
+
+def test_a_call_is_a_coroutine_to_tasks_groups_and_those_who_look() -> None:
+    async def work(store: AsyncRepository) -> None:
+        assert repr(call := store.list()) == "<Repository.list, not awaited yet>"
+        task = asyncio.create_task(store.create(id="a"))
+        assert asyncio.iscoroutine(call)
+        assert inspect.isawaitable(call)
+        assert [len(await call), (await task).id] == [0, "a"]
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.list)
+        if sys.version_info >= (3, 12):
+            assert inspect.iscoroutinefunction(store.list)
+
+    play(work)
 
 
 # --- the loop, the threads

@@ -10,7 +10,7 @@ import trails
 def test_a_checkout_is_worked_on_in_an_event_loop() -> None:
     async def main() -> None:
         async with trails.aio.open(":memory:") as store:
-            async with await store.checkout("main", create=True) as checkout:
+            async with store.checkout("main", create=True) as checkout:
                 checkout.append("user", "a")
                 checkout.append("user", "b")
             assert [turn.content for turn in await checkout.pop()] == ["b"]

@@ -512,6 +512,26 @@ def test_a_context_writes_nothing_and_repairs_only_what_is_shown(store: Reposito
     assert [turn["role"] for turn in store.replay("s")] == ["assistant", "user"]
 
 
+def test_a_context_says_how_many_answers_are_left_out_because_their_calls_are_not_shown(memory: Repository) -> None:
+    session = memory.create(id="s")
+    for role, text in (("user", "a"), ("user", "b" * 400), ("assistant", "c"), ("tool", "d"), ("user", "e")):
+        session.append(role, text, tool_call_id="gone" if role == "tool" else None)
+    session.persist()
+    whole, cut = memory.context("s"), memory.context("s", max_tokens=60)
+    assert "left out" not in repr(whole)  # an answer to no call is shown as a text, where the whole transcript is
+    assert repr(cut).endswith("; 1 turn and 1 unpaired answer left out>")
+    assert "unpaired answers left out" in cut._repr_html_()
+
+
+def test_a_context_says_that_a_second_answer_to_a_call_is_left_out(memory: Repository) -> None:
+    session = memory.create(id="s")
+    session.append("assistant", "", tool_calls=[{"id": "c1", "name": "ls", "arguments": {}}])
+    session.append("tool", "one", tool_call_id="c1")
+    session.append("tool", "two", tool_call_id="c1")
+    session.persist()
+    assert repr(memory.context("s")).endswith("; 1 unpaired answer left out>")
+
+
 # --- pi
 
 

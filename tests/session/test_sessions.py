@@ -225,6 +225,20 @@ def test_a_turn_that_is_appended_in_one_expression_is_stored_or_warned_of(tmp_pa
         assert len(store.load("c")) == autopersist
 
 
+def test_a_fork_that_is_refused_is_one_error_and_no_warning_of_a_fork_that_nobody_has(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(InvalidInput, match="belongs to session 'plan'") as raised:  # noqa: SIM117, PT012 - it leaves the block
+        with trails.open(tmp_path / "x", create=True) as store:
+            plan = store.create(id="plan", label="trip")
+            plan.persist()
+            plan.append("user", "a")
+            plan.fork(label="trip")
+    assert raised.traceback  # which holds on to the fork that was refused, as a notebook does
+    (warning,) = recwarn
+    assert str(warning.message).startswith("session 'plan' is left with 1 turn that was appended and not persisted;")
+
+
 def test_a_handle_that_is_dropped_with_pending_turns_warns_while_its_store_is_open(tmp_path: Path) -> None:
     with trails.open(tmp_path / "x", create=True) as store:
         with pytest.warns(trails.PendingTurnsWarning, match="'c' is left with 1 turn"):

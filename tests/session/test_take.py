@@ -266,7 +266,7 @@ def test_the_command_takes_an_outcome_and_the_log_shows_it(run: Run, place: Path
 
 def test_an_outcome_is_taken_in_an_event_loop_too() -> None:
     async def work() -> tuple[int, str]:
-        async with await aio.open(":memory:") as store, await store.session("plan") as plan:
+        async with await aio.open(":memory:") as store, store.session("plan") as plan:
             plan.append("user", "Plan a trip")
             await plan.persist()
             trial = await plan.fork(id="try")

@@ -750,7 +750,20 @@ def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
 
 def test_doctor_knows_every_extra_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert set(doctor_module._EXTRAS) == set(declared)
+    assert set(doctor_module._EXTRAS) == set(declared) - {"all"}
+
+
+LEFT_OUT_OF_ALL: dict[str, str] = {}
+"""The extras that `trails[all]` does not bring, and why."""
+
+
+def test_the_extra_all_brings_every_extra_but_those_that_are_left_out_for_a_reason() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    brought = [
+        extra for names in declared["all"] for extra in names.removeprefix("trails[").removesuffix("]").split(",")
+    ]
+    assert sorted([*brought, *LEFT_OUT_OF_ALL]) == sorted(declared.keys() - {"all"})
+    assert all(LEFT_OUT_OF_ALL.values())
 
 
 def test_where_there_is_no_store_doctor_says_so(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import trails
-from trails.aio import handles, threads
+from trails.aio import calls, handles, threads
 from trails.handles import Handle
 from trails.session import model_context
 
@@ -24,6 +24,7 @@ STUB: Final = Path(handles.__file__).with_suffix(".pyi")
 _FORMS: Final = {sync.__name__: form.__name__ for sync, form in handles.FORMS.items()}
 _GIVEN: Final = {"Session": "AsyncSession | Session", "Node": "AsyncNode | Node"}
 _OF_RERUNS: Final = {"Session": "AsyncSession", "Agent": "_Agent", "Model": "_Agent", "Tools": "_Tools"}
+_ENTERED: Final = {form.__name__ for form in handles.FORMS.values() if hasattr(form, "__aexit__")}
 _HEAD: Final = """
 _Sync = TypeVar("_Sync")
 _Result = TypeVar("_Result")
@@ -155,7 +156,7 @@ class _Writer:
         for rerun in (trails.rerun, trails.rerun_many):
             body += self._function(rerun.__module__, rerun.__name__, _OF_RERUNS)
         for name, module in (
-            *((each.__name__, each.__module__) for each in (Handle, threads.Workers, trails.ToolCall)),
+            *((each.__name__, each.__module__) for each in (Handle, threads.Workers, calls.Called, trails.ToolCall)),
             *((name, "collections.abc") for name in ("Awaitable", "Callable")),
             *((name, "typing") for name in ("Any", "Generic", "Self", "TypeVar", "overload")),
             *((each.__name__, each.__module__) for each in (trails.Context, trails.CompactionPolicy)),
@@ -263,6 +264,8 @@ class _Writer:
         args.defaults = [ast.Constant(...) for _ in args.defaults]
         args.kw_defaults = [each and ast.Constant(...) for each in args.kw_defaults]
         result = "None" if node.returns is None else ast.unparse(self._types(source, returned).visit(node.returns))
+        if is_async and result in _ENTERED and not node.name.startswith("_"):  # `async with` takes the call itself
+            result, is_async = f"Called[{result}]", False
         yield f"    {'async ' if is_async else ''}def {node.name}({ast.unparse(args)}) -> {result}: ..."
 
     def _types(self, source: _Source, names: dict[str, str]) -> _Types:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import CancelledError
 from functools import cache, partial, wraps
 from itertools import islice
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from anyio import CancelScope
 from pyoxigraph import QuerySolution
 
 from trails import opening
+from trails.aio.calls import Called, Unawaited
 from trails.aio.threads import Settle, Workers, settled
-from trails.errors import InvalidInput, QueryEnded
+from trails.errors import InvalidInput, QueryEnded, WrongCall
 from trails.handles import Handle
 from trails.model import validation
 from trails.model.values import ToolCall, Turn
@@ -81,6 +83,9 @@ class Twin(Handle):
             else:
                 form = _in_thread(member, leave=name in leave.split(), apart=name in apart.split())
             setattr(cls, name, form)
+        for name, own in list(vars(cls).items()):
+            if inspect.iscoroutinefunction(own) and not name.startswith("_") and name != "call":
+                setattr(cls, name, _called(own))
 
     def __init__(self, sync: Any, workers: Workers) -> None:
         """Not for callers: `trails.aio.open` gives the store, and the store all else."""
@@ -93,6 +98,15 @@ class Twin(Handle):
 
     async def __aenter__(self) -> Self:
         return self
+
+    if not TYPE_CHECKING:  # type checkers say so themselves
+
+        def __enter__(self) -> NoReturn:
+            """Say that this is for an event loop."""
+            raise WrongCall("a handle of trails.aio is entered by `async with`; `with` is for those of trails.open")
+
+        def __exit__(self, *_: object) -> None:
+            """Python asks for it, and never gets here."""
 
     async def run(self, work: Callable[[Any], Any]) -> Any:
         """Return what a function of the sync handle gives on a worker thread: for several calls in one, or any other.
@@ -130,6 +144,16 @@ def _in_thread(method: Callable[..., Any], *, leave: bool = False, apart: bool =
     return call
 
 
+def _called(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Called[Any]]:
+    """Return a coroutine function as one whose calls say so if `await` is forgotten, and can be entered."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Called[Any]:
+        return Called(function(*args, **options), function.__qualname__)
+
+    return call if sys.version_info < (3, 12) else inspect.markcoroutinefunction(call)
+
+
 def _at_once(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Twin, /, *args: Any, **options: Any) -> Any:
@@ -147,7 +171,8 @@ def _awaited_property(member: Any, name: str) -> property:
     async def read(self: Twin) -> Any:
         return self.form(await self.run(lambda handle: getattr(handle, name)))
 
-    return property(read, doc=inspect.getdoc(member))
+    read.__qualname__ = name
+    return property(_called(read), doc=inspect.getdoc(member))
 
 
 class AsyncTags(Twin, of=Tags):
@@ -493,12 +518,15 @@ class AsyncRepository(
     router = _in_thread(Router)
 
 
-class Opening:
+class Opening(Unawaited):
     """A store that is about to be opened: `async with trails.aio.open(...) as store`, or `await trails.aio.open(...)`."""
 
     def __init__(self, opened: Callable[[], Repository]) -> None:
         """Not for callers: see `trails.aio.open`."""
         self._opened = opened
+
+    def _remedy(self) -> str:
+        return "open the store by `async with trails.aio.open(...) as store:`, or `store = await trails.aio.open(...)`"
 
     def __await__(self) -> Generator[Any, Any, AsyncRepository]:
         return self._open().__await__()

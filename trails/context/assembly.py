@@ -53,7 +53,9 @@ class Repair:
     added: tuple[str, ...] = ()
     """The ids of the calls whose answers were made up."""
     dropped_duplicate: int = 0
+    """How many second answers to a call were left out; one right after the first is no change (so upstream)."""
     dropped_orphan: int = 0
+    """How many answers to no call were left out."""
     changed: bool = False
 
     def to_dict(self) -> dict[str, object]:
@@ -80,7 +82,7 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
     out: list[Message] = []
     added: list[str] = []
     answered: set[str] = set()
-    duplicates = orphans = 0
+    duplicates = repeated = orphans = 0
     is_moved = False
     for start, end in pairwise([0, *starts, len(messages)]):
         callers = [message for message in messages[start:end] if message.role == "assistant"]
@@ -95,8 +97,10 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
                 orphans += 1
             elif message.call_id in answered:
                 duplicates += 1
+            elif message.call_id in answers:
+                repeated += 1
             else:
-                answers.setdefault(message.call_id, message)
+                answers[message.call_id] = message
         is_moved = is_moved or bool(answers and rest)
         out += callers
         for call in calls:
@@ -110,7 +114,7 @@ def repair_calls(messages: Sequence[Message]) -> Repair:
         out += rest
     paired = tuple(out)
     changed = bool(is_moved or added or duplicates or orphans)
-    return Repair(paired if changed else tuple(messages), paired, tuple(added), duplicates, orphans, changed)
+    return Repair(paired if changed else tuple(messages), paired, tuple(added), duplicates + repeated, orphans, changed)
 
 
 # --- before the repair: what would make it lose more than it must
@@ -269,7 +273,9 @@ class Context(Tabular):
         limit = "" if self.max_tokens is None else f" of {self.max_tokens:,}"
         line = f"<Context: {count(len(self.turns), 'turn')}, {self.tokens:,}{limit} tokens"
         line += "" if self.within_budget else ", over the budget"
-        line += f"; {count(len(self.dropped), 'turn')} left out" if self.dropped else ""
+        left_out = [count(len(self.dropped), "turn")] if self.dropped else []
+        left_out += [count(self._unpaired, "unpaired answer")] if self._unpaired else []
+        line += f"; {' and '.join(left_out)} left out" if left_out else ""
         line += f"; with {', '.join(others)}" if others else ""
         return f"{shorten(line, LINE_WIDTH - 1)}>"
 
@@ -301,6 +307,11 @@ class Context(Tabular):
         if not any(message.calls or message.role == "tool" for message in messages):
             return Repair(tuple(messages), tuple(messages))
         return repair_calls(prepare_messages(messages))
+
+    @property
+    def _unpaired(self) -> int:
+        """How many answers of the turns that are shown are left out: they answer no call, or one that is answered."""
+        return self.repair.dropped_orphan + self.repair.dropped_duplicate
 
     @cached_property
     def _told(self) -> tuple[list[Message], int]:
@@ -371,6 +382,7 @@ class Context(Tabular):
         figures = {
             "tokens": f"{self.tokens:,}" + ("" if self.max_tokens is None else f" of {self.max_tokens:,}"),
             "left out": f"{len(self.dropped)}, {self.dropped[0]} to {self.dropped[-1]}" if self.dropped else None,
+            "unpaired answers left out": self._unpaired or None,
             "summarised through": self.summarised_through,
         }
         why = [html.note(self.why)] if self.why else []

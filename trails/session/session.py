@@ -649,11 +649,15 @@ class Session(Handle, Tabular, public=True, reached="store.load(id)"):
         given |= {"created": created, "source_session": source_session}
         with tree.workspace.recalling():
             made = tree.child(index, turns=tree.turns.below(index), session_id=id, by=by, **given)
-            if id is not None or label is not None:
-                made.check_names()
-            if not tree.is_in_batch:
-                self.persist()
-            tree.share_prompts(made)
+            try:
+                if id is not None or label is not None:
+                    made.check_names()
+                if not tree.is_in_batch:
+                    self.persist()
+                tree.share_prompts(made)
+            except BaseException:
+                made.discard_pending()  # nobody got it, so that nobody is warned of it
+                raise
         return Session(made)
 
     def branches(self) -> Page[SessionRecord]:
