@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from trails.compare.arms import ArmTest, Method, compare_arms, compare_paired_arms
 from trails.compare.forest_layout import Stem
@@ -38,7 +38,8 @@ from trails.suggestions import did_you_mean
 from trails.usage import total
 
 if TYPE_CHECKING:
-    from trails.compare.plots import Drawing
+    from trails.compare.charts import ChartKind
+    from trails.compare.drawing import Drawing
 
 SCORE: Final = "score."
 """What stands before a score's name in a column's name."""
@@ -82,6 +83,42 @@ def score_cells(scores: Mapping[Scored, ScoreValue], names: Mapping[Scored, str]
     """Return a branch's cells in the columns of scores: a truth value as 1 or 0, which has a mean; None if there is none."""
     cells = {column: scores.get(each) for each, column in names.items()}
     return {column: int(value) if isinstance(value, bool) else value for column, value in cells.items()}
+
+
+PlotKind = Literal["forest", "box", "strip", "bar", "scatter"]
+
+
+class PlotOptions(TypedDict, total=False):
+    """What `Comparison.plot` takes beside its path and kind; its text says which goes with which."""
+
+    column: str | None
+    against: str | None
+    label: str | None
+    title: str | None
+    color_by: str | None
+    collapse: bool | None
+
+
+_OF_CHARTS: Final = ("column", "label", "title")
+
+
+def _check_plot(kind: str, options: Mapping[str, Any]) -> None:
+    """Accept the options of a plot, or raise `InvalidInput` for an unknown kind or option, or one of another kind."""
+    if kind not in (kinds := get_args(PlotKind)):
+        raise InvalidInput(f"there is no plot {kind!r}{did_you_mean(str(kind), kinds)}; there are: {', '.join(kinds)}")
+    allowed = (
+        ("color_by", "collapse") if kind == "forest" else (*_OF_CHARTS, *(["against"] if kind == "scatter" else []))
+    )
+    for name, value in options.items():
+        if name not in PlotOptions.__annotations__:
+            near = did_you_mean(name, PlotOptions.__annotations__)
+            raise InvalidInput(
+                f"plot takes no {name!r}{near}; it takes: kind, {', '.join(PlotOptions.__annotations__)}"
+            )
+        if value is not None and name not in allowed:
+            raise InvalidInput(f"a plot of kind {kind!r} takes no {name!r}; it takes: {', '.join(allowed)}")
+    if kind == "scatter" and options.get("against") is None:
+        raise InvalidInput("a scatter needs a second column of numbers; name it: against='tokens', for instance")
 
 
 Names = str | Sequence[str] | None
@@ -361,9 +398,7 @@ class Comparison(Tabular):
         says which and not how much, for fewer than 3 numbers on a side (for ranks, too few for any p below 0.05), and
         if nothing varies; `TrailsError` if scipy is not installed (the extra `stats`).
         """
-        name = self.known(column)[0]
-        if self.kinds[name] not in ("integer", "number"):
-            raise InvalidInput(f"{name!r} has no numbers that say how much, so no test can be made of it")
+        name = self._numbers_in(column, "tested")
         sides = self.group(left), self.group(right)
         if sides[0] is sides[1]:
             raise InvalidInput(f"{left!r} cannot be tested against itself; name two groups")
@@ -495,43 +530,105 @@ class Comparison(Tabular):
         return tables.to_arrow(self.table(groups=groups, figures=figures))
 
     @overload
-    def plot(self, path: None = None, *, color_by: str | None = None, collapse: bool | None = None) -> Drawing: ...
+    def plot(self, path: None = None, *, kind: PlotKind = "forest", **options: Unpack[PlotOptions]) -> Drawing: ...
     @overload
     def plot(
-        self, path: str | os.PathLike[str], *, color_by: str | None = None, collapse: bool | None = None
+        self, path: str | os.PathLike[str], *, kind: PlotKind = "forest", **options: Unpack[PlotOptions]
     ) -> None: ...
     def plot(
-        self, path: str | os.PathLike[str] | None = None, *, color_by: str | None = None, collapse: bool | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        kind: PlotKind = "forest",
+        **options: Unpack[PlotOptions],
     ) -> Drawing | None:
-        """Draw the fork forest, each branch coloured by a column: in a notebook in place, or into a file.
+        """Draw the fork forest, or a column's numbers by arm: in a notebook in place, or into a file.
 
-        A `path` ends in .svg or .png; its file is replaced, and is for its owner alone (mode 0600). Without one, a drawing is
-        returned that a notebook shows, and whose `svg` is the text.
+        A `path` ends in .svg, .pdf or .png; its file is replaced, and is for its owner alone (mode 0600). Without one, a
+        drawing is returned that a notebook shows, and whose `svg` is the text. The same comparison gives the same bytes, with
+        the same version of matplotlib.
 
-        Along lies the index of turns: a branch runs from its fork index to its length and leaves its parent there; long
-        stretches in which nothing begins or ends are cut short and marked. Numbers and times are coloured on a scale (a
-        root beyond the range of its forks gets the colour at the end), anything else in up to 20 distinct colours with a
-        legend; a missing value is grey. The same comparison gives the same bytes, with the same version of matplotlib.
+        `kind` is "forest", or one of the following, which draw the numbers of `column` (default: the only score there is):
 
-        With `collapse` (default: if there are more than 60 branches), forks of one point stand together that are in
-        one group, or of one colour; where that leaves more than 60 lanes, however long they are. On a scale they have the
-        colour of their mean.
+        - "box": quartiles of each arm, and each branch as a dot; where an arm has at least 5 numbers.
+        - "strip": each branch as a dot, and each arm's mean.
+        - "bar": the mean of each arm with its 95% interval (`Aggregate.ci`, of at least 2 numbers), in figures beside it.
+        - "scatter": each branch by `against`, another column, and `column`; an arm has a colour and a mark.
 
-        Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
-        if matplotlib is not installed (the extra `plot`).
+        Arms are the groups; a scatter needs none. Each has its n, and says how many branches have no number. `label` is what
+        the numbers' axis is called, with their unit (default: the column's name), `title` a line above the chart.
+
+        In a forest, the index of turns lies along: a branch runs from its fork index to its length and leaves its parent
+        there; long stretches in which nothing begins or ends are cut short and marked. Its colours are those of `color_by`:
+        numbers and times on a scale (a root beyond the range of its forks gets the colour at the end), anything else in up to
+        20 distinct colours with a legend; a missing value is grey. With `collapse` (default: if there are more than 60
+        branches), forks of one point stand together that are in one group, or of one colour; where that leaves more than 60
+        lanes, however long they are. On a scale they have the colour of their mean.
+
+        Raises `InvalidInput` for another suffix or kind, an option of another kind, a column that is unknown or has no
+        numbers, more than 20 distinct colours or 60 arms, and for a chart if nothing is grouped or no arm has enough numbers;
+        `TrailsError` if matplotlib is not installed (the extra `plot`).
         """
         place = None if path is None else as_path(path, "the file of a plot")
         form = "svg" if place is None else place.suffix.lower().removeprefix(".")
-        if form not in ("svg", "png"):
-            raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg or .png")
-        drawn = self._drawn(form, color_by, collapse=len(self) > _MOST_LANES if collapse is None else collapse)
+        if form not in ("svg", "pdf", "png"):
+            raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg, .pdf or .png")
+        _check_plot(kind, options)
+        if kind == "forest":
+            collapse = options.get("collapse")
+            drawn = self._drawn(
+                form, options.get("color_by"), collapse=len(self) > _MOST_LANES if collapse is None else collapse
+            )
+        else:
+            drawn = self._chart(kind, form, options)
         if place is None:
-            from trails.compare.plots import Drawing  # noqa: PLC0415 - matplotlib is optional
+            from trails.compare.drawing import Drawing  # noqa: PLC0415 - matplotlib is optional
 
             return Drawing(drawn.decode("utf-8"))
         with in_words(place, "written"):
             write_whole(place, lambda out: out.write(drawn))
         return None
+
+    def _chart(self, kind: ChartKind, form: str, options: PlotOptions) -> bytes:
+        column, against = options.get("column"), options.get("against")
+        name = self._only_score() if column is None else self._numbers_in(column, "drawn")
+        along = None if against is None else self._numbers_in(against, "drawn")
+        if kind != "scatter":
+            self._some_groups()
+        tables.optional("matplotlib", "plot", "a plot")
+        from trails.compare.charts import ArmPoints, Captions, draw_chart  # noqa: PLC0415 - optional, and takes a second
+
+        groups = [(group.name, group.rows) for group in self.groups] or [("all branches", self._all_rows)]
+        arms = [
+            ArmPoints(called, tuple(row[name] for row in rows), tuple(row[along] for row in rows) if along else ())
+            for called, rows in groups
+        ]
+        by = ", ".join(self.groups[0].key) if self.groups else ""
+        return draw_chart(
+            kind, arms, Captions(options.get("label") or name, by, along or "", options.get("title")), form
+        )
+
+    def _only_score(self) -> str:
+        """Return the column of the only score with numbers, those shown first, or raise `InvalidInput`."""
+        scores = [name for name, kind in self.kinds.items() if name.startswith(SCORE) and kind in ("integer", "number")]
+        shown = [name for name in scores if name in self.columns] or scores
+        if len(shown) == 1:
+            return shown[0]
+        if shown:
+            raise InvalidInput(
+                f"there are {len(shown)} scores; say which is to be drawn: column={shown[0]!r} or another"
+            )
+        raise InvalidInput(
+            "no branch has a score that is a number, so there is nothing to draw; score the branches first "
+            "(store.score_all), or name another column of numbers, such as column='tokens'"
+        )
+
+    def _numbers_in(self, column: str, verb: str) -> str:
+        """Return the name of a column of numbers that say how much, or raise `InvalidInput`."""
+        name = self.known(column)[0]
+        if self.kinds[name] not in ("integer", "number"):
+            raise InvalidInput(f"{name!r} has no numbers that say how much, so it cannot be {verb}")
+        return name
 
     def _drawn(self, form: str, color_by: str | None, *, collapse: bool) -> bytes:
         column = None if color_by is None else self.known(color_by)[0]

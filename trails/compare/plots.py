@@ -1,4 +1,4 @@
-"""Draw a forest of forks with matplotlib, as SVG or PNG.
+"""Draw a forest of forks with matplotlib, as SVG, PNG or PDF.
 
 The coordinates of a sheet are inches from the top left. It has a legend of the colours, a lane for each session with its name
 to the right, and the axis of turns below. No display, no pyplot, and none of the host's settings are used.
@@ -6,21 +6,15 @@ to the right, and the axis of turns below. No display, no pyplot, and none of th
 
 from __future__ import annotations
 
-import threading
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-import matplotlib as mpl
 from matplotlib import colormaps
 from matplotlib import dates as mpl_dates
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, ListedColormap, Normalize, to_hex
 from matplotlib.figure import Figure
@@ -30,6 +24,17 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy import linspace
 
+from trails.compare.drawing import (
+    FARTHEST,
+    FONT,
+    INK,
+    PLAIN,
+    SMALL,
+    drawing_settings,
+    figure_bytes,
+    least_width,
+    shorten_name,
+)
 from trails.compare.forest_layout import Bundle, Lane, Layout, Stem, bundle_lanes, lay_out_forest, ticks
 from trails.compare.statistics import mean
 from trails.display import tables
@@ -41,15 +46,10 @@ _WIDTH: Final = 7.2  # inches: two columns of a paper
 _MARGIN: Final = 0.12
 _GAP: Final = 0.1
 _FOOT: Final = 0.42
-_FONT: Final = 7.5  # points
-_SMALL: Final = 6.5
 _TICK_ROOM: Final = 0.42  # inches from one tick to the next
 _BAR: Final = (2.2, 0.09)
 _LINE: Final = 0.17  # inches from one line of the legend to the next
-_DPI: Final = 200
-_MAX_PIXELS: Final = 60_000  # the renderer takes fewer than 2**16 either way
 _GREY: Final = "#a6a6a6"
-_INK: Final = "#404040"
 _FAINT: Final = "#d0d0d0"
 _LONGEST_NAME: Final = 34
 
@@ -74,7 +74,7 @@ def draw_forest(
     *,
     bundles: Mapping[str, Bundle],
 ) -> bytes:
-    """Return a drawing as the bytes of an SVG or PNG file; `title` says what the colours are, None for no colours.
+    """Return a drawing as the bytes of a file; `title` says what the colours are, None for no colours.
 
     A lane of `bundles` stands for several forks: it is thicker, with a dot at each of their ends, larger for more.
     """
@@ -88,7 +88,7 @@ def draw_forest(
     sheet.add_axis()
     if title is not None:
         sheet.add_head(title, paint, entries)
-    return sheet.svg() if form == "svg" else sheet.png()
+    return figure_bytes(sheet.figure, form)
 
 
 _Entry = tuple[str, str]
@@ -112,7 +112,7 @@ class _Sheet:
         self._axes.set_xlim(0, _WIDTH)
         self._pitch = min(max(8.0 / len(layout.lanes), 0.15), 0.26)
         self._bend = 0.4 * self._pitch
-        self._font = min(_FONT, self._pitch * 72 * 0.62)
+        self._font = min(FONT, self._pitch * 72 * 0.62)
         self._labels = [self._label(lane) for lane in layout.lanes]
         self._right = _WIDTH - _MARGIN - _GAP - 1.03 * max(self._width(label) for label in self._labels)
         self._head = 0.0
@@ -137,7 +137,8 @@ class _Sheet:
         return self._head + (row + 0.5) * self._pitch
 
     def _width(self, text: Text) -> float:
-        return float(text.get_window_extent(self._canvas.get_renderer()).width) / self._figure.dpi
+        wide = float(text.get_window_extent(self._canvas.get_renderer()).width) / self._figure.dpi
+        return max(wide, least_width(text.get_text()) * float(text.get_fontsize()) / FONT)
 
     # --- pieces
 
@@ -145,7 +146,7 @@ class _Sheet:
         self._axes.plot(xs, ys, color=colour, linewidth=width, scalex=False, scaley=False, **style)
 
     def _text(self, x: float, y: float, text: str, **style: Any) -> Text:
-        usual: dict[str, Any] = {"fontsize": _SMALL, "color": _INK, "va": "center_baseline"}
+        usual: dict[str, Any] = {"fontsize": SMALL, "color": INK, "va": "center_baseline"}
         return self._axes.text(x, y, text, **(usual | style))
 
     def _label(self, lane: Lane) -> Text:
@@ -166,7 +167,7 @@ class _Sheet:
         for (origin, start), row in lowest.items():
             x, top = self._x(start), self._y(origin)
             self._line([x, x], [top, self._y(row) - self._bend], _GREY, 0.8, solid_capstyle="butt", zorder=1)
-            self._line([x], [top], _INK, 0, marker="o", markersize=2.2, markeredgewidth=0, zorder=5)
+            self._line([x], [top], INK, 0, marker="o", markersize=2.2, markeredgewidth=0, zorder=5)
 
     def add_lane(self, lane: Lane, colour: str, bundle: Bundle | None = None) -> None:
         """Draw a session: the turns that it owns from the bend out of its edge, and a thin line on to its name."""
@@ -203,7 +204,7 @@ class _Sheet:
         slant, apart = 0.02, 0.022
         self._line([x - apart, x + apart], [y, y], "white", 3.4, solid_capstyle="butt", zorder=6)
         for side in (-apart, apart):
-            self._line([x + side - slant, x + side + slant], [y + 0.05, y - 0.05], _INK, 0.6, zorder=7)
+            self._line([x + side - slant, x + side + slant], [y + 0.05, y - 0.05], INK, 0.6, zorder=7)
 
     # --- the axis
 
@@ -211,13 +212,13 @@ class _Sheet:
         """Draw the axis of turns, cut where the lanes are."""
         y = self._height - _FOOT + 0.06
         axis = self._layout.axis
-        self._line([self._x(axis.knots[0][0]), self._x(axis.knots[-1][0])], [y, y], _INK, 0.6, zorder=1)
+        self._line([self._x(axis.knots[0][0]), self._x(axis.knots[-1][0])], [y, y], INK, 0.6, zorder=1)
         for first, last in axis.breaks:
             self._add_break((self._x(first) + self._x(last)) / 2, y)
         room = int((self._right - 2 * _MARGIN) / _TICK_ROOM)
         for turns in ticks(axis, room):
             x = self._x(turns)
-            self._line([x, x], [y, y + 0.035], _INK, 0.6)
+            self._line([x, x], [y, y + 0.035], INK, 0.6)
             self._text(x, y + 0.055, f"{turns:,}", ha="center", va="top")
         self._text((self._x(0) + self._right - _MARGIN) / 2, self._height - 0.04, "turns", ha="center", va="bottom")
 
@@ -247,7 +248,7 @@ class _Sheet:
 
     def add_head(self, title: str, paint: Paint, lines: Sequence[Sequence[_Entry]]) -> None:
         """Draw what explains the colours: a scale or a legend, under the name of what is coloured by."""
-        caption = self._text(_MARGIN, 0.13, title, fontsize=_FONT, fontweight="bold")
+        caption = self._text(_MARGIN, 0.13, title, fontsize=FONT, fontweight="bold")
         x, y = _MARGIN, 0.13 + _LINE
         if paint.scale is not None:
             x += max(self._width(caption), 0.4) + 0.2
@@ -273,54 +274,17 @@ class _Sheet:
             bar.locator = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10])
         bar.update_ticks()
         bar.outline.set_visible(False)
-        place.tick_params(labelsize=_SMALL, length=2, width=0.6, pad=1.5, colors=_INK)
+        place.tick_params(labelsize=SMALL, length=2, width=0.6, pad=1.5, colors=INK)
 
-    # --- files
-
-    def svg(self) -> bytes:
-        """Return the sheet as SVG without a date in it."""
-        out = BytesIO()
-        canvas: Any = FigureCanvasSVG(self._figure)
-        canvas.print_svg(out, metadata={"Date": None})
-        return out.getvalue()
-
-    def png(self) -> bytes:
-        """Return the sheet as PNG at 200 dots an inch, fewer where it would be too high."""
-        out = BytesIO()
-        self._figure.set_dpi(min(_DPI, _MAX_PIXELS / self._height))
-        self._canvas.print_png(out)
-        return out.getvalue()
-
-
-def shorten_name(text: str, limit: int) -> str:
-    """Return text as one line of at most `limit` characters: what tells forks apart stands at the end of their names.
-
-    >>> shorten_name("prompt~fork-00ff00ff", 12)
-    'promp…ff00ff'
-    """
-    line = " ".join(text.split())
-    if len(line) <= limit:
-        return line
-    half = limit // 2
-    return f"{line[: limit - half - 1]}…{line[-half:]}"
+    @property
+    def figure(self) -> Figure:
+        """What is drawn."""
+        return self._figure
 
 
 MAX_CATEGORIES: Final = 20
-_FARTHEST: Final = 1e300
-"""How far from 0 a number may be: what a scale reckons with it must be a number still."""
-_PLAIN: Final = "#0072b2"
 _FEW_COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
 """Okabe and Ito's, which the colour-blind tell apart; beyond eight, matplotlib's twenty."""
-_SETTINGS: Final[Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 7.5,
-    "svg.fonttype": "none",  # text stays text: it can be searched, and edited in a drawing program
-    "svg.hashsalt": "trails",
-    "axes.linewidth": 0.6,
-    "text.parse_math": False,
-}
-_LOCK: Final = threading.Lock()
 
 
 class Metric(NamedTuple):
@@ -329,19 +293,6 @@ class Metric(NamedTuple):
     name: str
     kind: Kind
     values: Mapping[str, Any]
-
-
-class Drawing:
-    """A plot that was not written to a file: a notebook shows it in place. `svg` is the text of the file that it would be."""
-
-    def __init__(self, svg: str) -> None:
-        self.svg = svg
-
-    def __repr__(self) -> str:
-        return f"<Drawing: {len(self.svg):,} characters of SVG; plot(path) writes it to a file>"
-
-    def _repr_svg_(self) -> str:
-        return self.svg
 
 
 def put_together(
@@ -382,7 +333,7 @@ def draw_plot(
     form: str,
     bundles: Mapping[str, Bundle] = MappingProxyType({}),
 ) -> bytes:
-    """Return the drawing of sessions as the bytes of a file, `form` being "svg" or "png".
+    """Return the drawing of sessions as the bytes of a file, `form` being "svg", "png" or "pdf".
 
     `names` are what sessions are called, by id; one that has no name is there for its forks only. Numbers and times get a
     sequential scale, whatever else a colour for each value. `bundles` are the stems that stand for several forks.
@@ -390,19 +341,9 @@ def draw_plot(
     Raises `InvalidInput` for more than 20 distinct values of another kind.
     """
     layout = lay_out_forest(stems)
-    with _LOCK, _settings():
+    with drawing_settings(form):
         title = None if metric is None else metric.name
         return draw_forest(layout, names, title, _draw_metric(layout, metric), form, bundles=bundles)
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    """Draw with the same settings everywhere, whatever the host has set, and leave the host's as they were."""
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # shown as a box: no reason to fail
-        yield
 
 
 # --- colours
@@ -410,7 +351,7 @@ def _settings() -> Iterator[None]:
 
 def _draw_metric(layout: Layout, metric: Metric | None) -> Paint:
     if metric is None:
-        return Paint({lane.stem.id: _PLAIN for lane in layout.lanes})
+        return Paint({lane.stem.id: PLAIN for lane in layout.lanes})
     if metric.kind in NUMERIC or metric.kind == "time":
         return _scaled(layout, metric)
     return _named(metric)
@@ -423,8 +364,8 @@ def _scaled(layout: Layout, metric: Metric) -> Paint:
         for session_id, value in metric.values.items()
         if value is not None
     }
-    if any(abs(number) > _FARTHEST for number in numbers.values()):
-        raise InvalidInput(f"colours have no scale for numbers beyond {_FARTHEST:g}; colour by another column")
+    if any(abs(number) > FARTHEST for number in numbers.values()):
+        raise InvalidInput(f"colours have no scale for numbers beyond {FARTHEST:g}; colour by another column")
     forks = {lane.stem.id for lane in layout.lanes if lane.origin is not None}
     within = [number for session_id, number in numbers.items() if session_id in forks] or list(numbers.values())
     if not within:

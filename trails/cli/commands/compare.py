@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trails.compare.arms import Method
 
 _COMPARE_FORMATS: Final = click.Choice(["table", "csv", "json", "markdown", "latex"])
+_PLOTS: Final = click.Choice(["forest", "box", "strip", "bar", "scatter"])
 _METHODS: Final = click.Choice(["welch", "mann-whitney", "paired"])
 
 
@@ -55,8 +56,13 @@ def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str 
 @cli.option(
     "--csv-safe/--no-csv-safe", "Put ' before texts of CSV that a spreadsheet takes for formulas.", default=True
 )
-@cli.option("--plot FILE", "Draw the forks: .svg or .png.", type=cli.NEW_FILE)
-@cli.option("--color-by NAME", "Colour the drawing by this column; default: tokens.")
+@cli.option("--plot FILE", "Draw the forks, or a chart: .svg, .pdf or .png.", type=cli.NEW_FILE)
+@cli.option("--kind", "What to draw; default: forest.", type=_PLOTS)
+@cli.option("--color-by NAME", "Colour the forest by this column; default: tokens.")
+@cli.option("--column NAME", "The numbers of a chart; default: the only score there is.")
+@cli.option("--against NAME", "The other column of a scatter.")
+@cli.option("--label TEXT", "What a chart's axis is called, with the unit.")
+@cli.option("--title TEXT", "What stands above a chart.")
 @cli.option("--force", "Replace the drawing's file if it is there.")
 def compare(
     *,
@@ -65,7 +71,12 @@ def compare(
     at: int | None,
     arms: tuple[str, ...],
     plot: Path | None,
+    kind: Any,
     color_by: str | None,
+    column: str | None,
+    against: str | None,
+    label: str | None,
+    title: str | None,
     force: bool,
     tested: str | None,
     between: tuple[str, str] | None,
@@ -93,6 +104,11 @@ def compare(
         (not roots and not meta, "name a session, or --meta NAME=VALUE for all of which this is noted"),
         (bool(roots) and bool(meta), "either name the sessions, or give --meta"),
         (color_by is not None and plot is None, "--color-by says how to colour a drawing; give --plot FILE too"),
+        (kind is not None and plot is None, "--kind says what to draw; give --plot FILE too"),
+        (
+            kind in (None, "forest") and any((column, against, label, title)),
+            "--column, --against, --label and --title are a chart's; give --plot FILE --kind box, for instance",
+        ),
         (groups_only and not (is_grouped or collapse), "--groups-only needs columns to group by: --group-by NAMES"),
         (collapse and is_grouped, "--collapse groups by outcome; leave --group-by and --arm out"),
         (bool(figures) and not groups_only, "--figures are those of groups; give --groups-only too"),
@@ -116,7 +132,10 @@ def compare(
     )
     found = found.collapsed() if collapse else found
     if plot is not None:
-        found.plot(plot, color_by=color_by or "tokens", collapse=False if everything else None)
+        chart: Any = {"column": column, "against": against, "label": label, "title": title, "color_by": color_by}
+        if kind in (None, "forest"):
+            chart |= {"color_by": color_by or "tokens", "collapse": False if everything else None}
+        found.plot(plot, kind=kind or "forest", **chart)
         cli.note(f"drew {count(len(found), 'branch')} into {plot}")
     wanted: Any = {"groups": groups_only, "figures": [n.strip() for text in figures for n in text.split(",")] or None}
     if tested is not None:
