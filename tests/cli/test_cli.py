@@ -93,6 +93,38 @@ def program(*arguments: str, cwd: Path, **changes: str) -> subprocess.CompletedP
     return subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=environment(changes))
 
 
+# --- names
+
+
+def test_a_turn_is_one_word_with_a_number_sign_or_an_at_or_two_words(run: Run) -> None:
+    for turn in (["plan#1"], ["plan@1"], ["plan", "1"]):
+        assert run("note", *turn, f"see {turn[-1]}#2", "--by", "bob#3").exit_code == 0
+    assert [(note["index"], note["text"]) for note in ok_json(run("notes", "plan@1", "--json"))["notes"]] == [
+        (1, "see plan#1#2"),
+        (1, "see plan@1#2"),
+        (1, "see 1#2"),
+    ]
+    assert "there are no notes on turn 2" in run("notes", "plan#2").stderr
+    assert run("redact", "plan#2", "--yes").exit_code == 0
+    assert "(redacted)" in ok(run("show", "plan", "--range", "2"))
+
+
+def test_an_id_that_ends_in_an_at_and_a_number_stays_an_id_where_an_index_stands_behind_it(run: Run) -> None:
+    for name in ("plan@2", "desk@2"):
+        ok(run("create", "--id", name))
+        ok(run("append", name, "user", "Hello"))
+        ok(run("note", name, "0", "A desk"))
+    assert "A desk" in ok(run("notes", "plan@2", "0"))
+
+
+def test_turns_are_picked_by_either_sign(run: Run) -> None:
+    ok(run("cherry-pick", "plan#0", "--onto", "alt"))
+    ok(run("cherry-pick", "plan@0", "--onto", "alt"))
+    assert [turn["content"] for turn in ok_json(run("show", "alt", "--json"))["turns"]] == [
+        *("Plan a trip", "How long?", "A week", "Plan a trip", "Plan a trip")
+    ]
+
+
 # --- help
 
 

@@ -50,6 +50,43 @@ def test_an_id_an_iri_a_label_a_tag_and_the_beginning_of_a_made_up_id_name_a_ses
     assert trips.replay(name) == trips.replay(session)
 
 
+@pytest.mark.parametrize("name", [UUID, UUID[:4], UUID[:9], UUID[:35]])
+def test_what_was_made_up_names_a_session_without_the_importer_that_stands_before_it(
+    trips: Repository, name: str
+) -> None:
+    assert trips.load(name).id == trips.resolve(name) == f"pi:{UUID}"
+    assert names.parse_revision(trips.workspace, f"{name}@1").session_id == f"pi:{UUID}"
+
+
+def test_the_same_uuid_from_two_importers_is_refused_and_names_both(memory: Repository) -> None:
+    for importer in ("codex", "pi"):
+        memory.create(id=f"{importer}:{UUID}").persist()
+    with pytest.raises(InvalidInput, match=f"'codex:{UUID}', 'pi:{UUID}'; give more of the one that is meant"):
+        memory.load(UUID[:8])
+    assert memory.load(f"codex:{UUID[:8]}").id == f"codex:{UUID}"
+
+
+def test_a_beginning_that_only_a_session_and_its_own_forks_share_means_the_session(memory: Repository) -> None:
+    root = say(memory.create(id=f"claude-code:{UUID}"), "a", "b")
+    fork = say(root.fork(at=1, id=f"claude-code:{UUID}~8965374d16d5396c"), "c")
+    say(fork.fork(at=1, id=f"claude-code:{UUID}~7965374d16d5396c"), "d")
+    for name in (f"claude-code:{UUID[:8]}", UUID[:8], UUID):
+        assert memory.load(name).id == root.id
+    say(memory.create(id=f"claude-code:{UUID[:12]}0-4a0c-8e8d-2b6f1a3c5d7f"), "e")
+    with pytest.raises(InvalidInput, match="is the beginning of several ids"):
+        memory.load(UUID[:8])
+
+
+def test_two_forks_that_share_a_beginning_are_refused_where_their_parent_is_called_otherwise(
+    memory: Repository,
+) -> None:
+    root = say(memory.create(id="plan"), "a")
+    for end in "12":
+        say(root.fork(at=1, id=f"{MADE[:31]}{end}"), "b")
+    with pytest.raises(InvalidInput, match=f"'{MADE[:31]}1', '{MADE[:31]}2'; give more"):
+        memory.load(MADE[:8])
+
+
 @pytest.mark.parametrize("name", ["user-1", "user", "us", MADE[:3], "pi:", "pi:9c1", "7F3A", f"{MADE}0", MADE[1:9], ""])
 def test_a_chosen_name_is_never_shortened_and_a_made_up_one_only_by_its_beginning(trips: Repository, name: str) -> None:
     with pytest.raises((SessionNotFound, InvalidInput)):
@@ -131,7 +168,10 @@ def test_a_name_of_nothing_comes_with_the_nearest(trips: Repository, given: str,
         trips.load(given)
 
 
-@pytest.mark.parametrize(("place", "end"), [("trip@1", 1), ("7f3a@2", 2), ("v1@1", 1), ("v1", 2), ("7f3a9c", None)])
+@pytest.mark.parametrize(
+    ("place", "end"),
+    [("trip@1", 1), ("trip#0", 1), ("7f3a@2", 2), ("trip#2", 3), ("v1@1", 1), ("v1#1", 2), ("v1", 2), ("7f3a9c", None)],
+)
 def test_a_reference_names_the_first_turns_of_a_session_by_any_name(
     trips: Repository, place: str, end: int | None
 ) -> None:
@@ -152,6 +192,24 @@ def test_a_reference_may_end_with_the_turn_whose_digest_begins_so(trips: Reposit
         names.parse_revision(trips.workspace, f"v1@{plan.turns[2].digest}")
 
 
+def test_a_reference_past_the_end_says_what_there_is_in_the_sign_that_was_written(trips: Repository) -> None:
+    for place, possible in (("trip@4", "@0 to @3"), ("trip#3", "#0 to #2"), ("v1#2", "#0 to #1")):
+        with pytest.raises(InvalidInput, match=f"so there is no {place}: {possible} is possible"):
+            names.parse_revision(trips.workspace, place)
+
+
+@pytest.mark.parametrize("turn", ["trip#1", "trip@1", f"{MADE[:8]}#1", f"{MADE[:8]}@1"])
+def test_a_turn_is_scored_by_either_sign(trips: Repository, turn: str) -> None:
+    score = trips.score(turn, "tone", "polite", by="alice")
+    assert (score.session_id, score.start, score.end) == (MADE, 1, 2)
+
+
+@pytest.mark.parametrize("turns", ["trip#0,2", "trip#1:", "trip@:2"])
+def test_a_score_of_no_turn_and_no_span_says_how_they_are_written(trips: Repository, turns: str) -> None:
+    with pytest.raises(InvalidInput, match=r"of a turn \(trip#3\) or of a span \(trip#2:5\)"):
+        trips.score(turns, "tone", "polite", by="alice")
+
+
 def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     say(memory.create(id="plan"), "a")
     asked = asked_from_now_on(monkeypatch)
@@ -164,5 +222,5 @@ def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: 
 
 def test_names_are_looked_for_among_so_many_and_no_more() -> None:
     """What an error costs is bounded, however large the store is."""
-    assert "LIMIT 1000 #: limit" in query_files.find("ids_beginning").text
+    assert "LIMIT 1000 #: limit" in query_files.find("ids_holding").text
     assert "LIMIT 4000" in query_files.find("names_given").text

@@ -115,7 +115,7 @@ def test_what_is_not_there_gets_no_score(memory: Repository) -> None:
     for ref in refs:
         with pytest.raises(InvalidInput):
             memory.score(ref, "x", 1)
-    for unknown in ("plan@2", "nothing", "nothing#1"):
+    for unknown in ("plan@3", "nothing", "nothing#1"):
         with pytest.raises((SessionNotFound, InvalidInput)):
             memory.score(unknown, "x", 1)
     for name in ("", " x", "a\nb", "x" * 201):

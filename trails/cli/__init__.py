@@ -187,7 +187,9 @@ def main() -> None:
     The store is a folder: --store PATH (before or after the command), else the environment's TRAILS_STORE, else
     ./.trails. It is never created by the way: `trails init` makes one, and so do import and demo with --create.
 
-    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go
-    to stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input;
-    130 interrupted. `trails guide` explains all of it, a page a task.
+    SESSION is always an id, an IRI or a label, or the beginning of a generated id; a REF may also be a tag, or end in @
+    and a number of turns, or in # and the index of its last turn. SESSION INDEX may be SESSION#INDEX.
+
+    Results go to stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or
+    input; 130 interrupted. `trails guide` explains all of it, a page a task.
     """

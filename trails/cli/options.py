@@ -46,6 +46,7 @@ _Page = TypeVar("_Page", bound="trails.Page[Any]")
 # --- times and turns as people write them
 
 _TURNS: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
+_TURN: Final = re.compile(r"(.+)[@#]([0-9]{1,12})", re.DOTALL)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -370,6 +371,20 @@ _KINDS: Final = {
 """What parameters name, by what they are called in the command's function."""
 
 
+class SessionCommand(click.Command):
+    """A command. One that takes SESSION and INDEX takes SESSION#INDEX and SESSION@INDEX too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; a turn that is one word becomes two, unless an index stands behind it."""
+        if {"session", "index"} <= {each.name for each in self.params}:
+            given = self.make_parser(ctx).parse_args(list(args))[0]
+            turn = _TURN.fullmatch(str(given.get("session")))
+            if turn and not str(given.get("index")).isdecimal():
+                at = args.index(turn[0])
+                args[at : at + 1] = turn.groups()
+        return super().parse_args(ctx, args)
+
+
 def command(
     name: str, *, group: click.Group | None = None, json: bool = True, store: bool = True, **extra: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
@@ -392,7 +407,7 @@ def command(
             with nullcontext() if never else paging():
                 return function(*args, **options)
 
-        made: click.Command = (group or click).command(name, **extra)(run)
+        made: click.Command = (group or click).command(name, cls=SessionCommand, **extra)(run)
         for option, add in _OPTIONS.items():
             if wanted.get(option):
                 add(made)

@@ -41,11 +41,10 @@ from trails.workers import completed, hold_interrupts
 
 ScoreRef = Name | Turn | tuple[Name, int] | tuple[Name, int, int]
 """What is scored: a session by its id, IRI or label, a tag, which is a span of turns from the first; a `Turn`; a name and an
-index; a name, an index and an exclusive end. As a text, a turn is `plan#3` and a span `plan#2:5`."""
+index; a name, an index and an exclusive end. As a text, a turn is `plan#3` (or `plan@3`) and a span `plan#2:5`."""
 
 MOST_EXACT: Final = 2**53
 """Whole numbers beyond this cannot be told apart once they are reckoned with."""
-_PLACE: Final = re.compile(r"(.+)#([0-9]{1,12})(?::([0-9]{1,12}))?", re.DOTALL)
 _TURN_IRI: Final = re.compile(r"urn:trails:session:[^/]+/[0-9]{1,12}-[0-9a-f]{16}")
 
 
@@ -132,17 +131,19 @@ def _read(workspace: Workspace, text: str) -> tuple[str, int | None, int]:
     if _TURN_IRI.fullmatch(text):
         index = iris.turn_index(text)
         return iris.session(iris.session_id(text)), index, index + 1
-    place, whole = _PLACE.fullmatch(text), names.whole_id(workspace, text)
-    if whole is not None and place is not None and names.whole_id(workspace, place[1]) is not None:
+    (name, turns), whole = names.split_turns(text), names.whole_id(workspace, text)
+    if whole is not None and turns and names.whole_id(workspace, name) is not None:
         raise InvalidInput(
-            f"{text!r} names a session, and turns of {place[1]!r}; give the session's IRI, or ({place[1]!r}, INDEX)"
+            f"{text!r} names a session, and turns of {name!r}; give the session's IRI, or ({name!r}, INDEX)"
         )
     if whole is not None and whole[1] is not None:  # a tag, which stands for the first turns of its session
         return iris.session(whole[0]), 0, whole[1]
-    if whole is not None or place is None:
+    if whole is not None or not turns:
         return names.resolve_name(workspace, text), None, 0
-    start = int(place[2])
-    return names.resolve_name(workspace, place[1]), start, int(place[3]) if place[3] else start + 1
+    start, _, end = turns.partition(":")
+    if not start or not (end or turns).isdecimal():
+        raise InvalidInput(f"a score is of a session, of a turn ({name}#3) or of a span ({name}#2:5), not of {text!r}")
+    return names.resolve_name(workspace, name), int(start), int(end) if end else int(start) + 1
 
 
 def _check_same(ref: object, turn: Turn) -> None:

@@ -146,7 +146,7 @@ def give_score(
 ) -> None:
     """Say what a session, a turn or a span of turns is worth.
 
-    The score's id is printed. REF is a session by any name of it, a turn (plan#3) or a span of turns (plan#2:5, the end
+    The score's id is printed. REF is a session by any name of it, a turn (plan#3 or plan@3) or a span of turns (plan#2:5, the end
     left out). VALUE is a number, true, false or a text, such as a category; put -- before a negative one. The scorer is
     who does it (--by).
 

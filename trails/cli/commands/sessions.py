@@ -123,8 +123,10 @@ def cherry_pick(*, turns: str, onto: str, whole_calls: bool) -> None:
     is an index (3), a range with its end left out (2:5), or several in ascending order (1,3:5). A tool call and its
     answer are picked together or not at all. Prints the indices of the new turns.
     """
-    name, _, wanted = turns.rpartition("@")
-    if not name or not cli.looks_like_turns(wanted):
+    from trails.history.lookup.names import split_turns
+
+    name, wanted = split_turns(turns)
+    if not cli.looks_like_turns(wanted):
         cli.refuse(
             f"{turns!r} says not which turns: write an index (SOURCE@3), a range with its end left out (SOURCE@2:5) or both"
         )

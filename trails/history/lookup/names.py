@@ -7,7 +7,8 @@ This is the one place where a name becomes a session's id. A name is looked up a
 3. a session's label,
 4. a tag or a ref, which stands for the session that it names,
 5. the beginning of an id that a program generated (a UUID, or 16 hex digits and more): at least 4 digits, if no other id
-   begins so.
+   begins so but those of its own forks and of the sessions that it spawned. What stands before a colon in an id, such as the
+   name of an importer, may be left out, of the whole id too.
 
 As in git, a generated id may be shortened; a name that somebody chose may not: "user-1" never finds "user-10". Erasing takes
 only the first three. `resolve` refuses a name that is the id of one session and the label or tag of another. Where an id is
@@ -15,8 +16,9 @@ expected, as in `Repository.load`, the id comes first and needs no other look-up
 
 A revision is a name, an `@`, and the exclusive end of the part of the transcript that is meant: `plan@5` is the first five
 turns of `plan`. A tag or a ref means the turns that it stands for. Instead of a number, the beginning of a turn's digest may
-follow, at least 4 hex digits with one letter: `plan@9f3a` ends with that turn. A whole name comes first, so an id with an `@`
-stays an id.
+follow, at least 4 hex digits with one letter: `plan@9f3a` ends with that turn, and `plan#4` with the turn that has the index 4.
+A whole name comes first, so an id with an `@` stays an id. Where turns are meant themselves, as those that are scored, both
+signs stand before an index: `split_turns`.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def may_abbreviate(beginning: str, session_id: str) -> bool:
     if not session_id.startswith(beginning):
         return False
     return any(
-        made.start() + SHORTEST_ID <= len(beginning) < made.end() and any(letter in "abcdef" for letter in made[0])
+        made.start() + SHORTEST_ID <= len(beginning) < made.end() and any(letter in "abcdef-" for letter in made[0])
         for made in GENERATED_ID.finditer(session_id)
     )
 
@@ -89,8 +91,20 @@ def _shared(one: str, other: str) -> int:
     return next(ends, min(len(one), len(other)))
 
 
+def is_named(session_id: str, name: str) -> bool:
+    """Tell whether a name is the beginning of an id, or the whole or the beginning of what was made up behind a colon in it.
+
+    >>> made = "claude-code:7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
+    >>> [is_named(made, name) for name in ("claude-code:7f3a", "7f3a", made.partition(":")[2], "9c1e", "claude")]
+    [True, True, True, False, False]
+    """
+    start = session_id.find(f":{name}") + 1
+    if start and GENERATED_ID.fullmatch(name) and session_id[start:] == name:
+        return True
+    return may_abbreviate(session_id[:start] + name, session_id)
+
+
 _SHORTENED: Final = re.compile(r"(?:^|[^0-9A-Za-z])[0-9a-f][0-9a-f-]{3,}$")
-_UUID: Final = 32
 _ENOUGH: Final = 1_000
 _FEW: Final = 300
 _SIMILAR: Final = 0.7
@@ -155,7 +169,8 @@ def resolve_name(workspace: Workspace, name: Name, *, exact: bool = False) -> st
     """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
 
     Only an id that a program made up (a UUID, or 16 hex digits and more) has a beginning that stands for it: at least
-    4 of its digits, where no other id begins so. A tag stands for the session that it names, with all of its turns.
+    4 of its digits, where no other id begins so but those of its forks. An importer's name before it, as in
+    `codex:UUID`, may be left out. A tag stands for the session that it names, with all of its turns.
     With `exact`, as for `delete` and `redact`, tags and beginnings stand for nothing.
 
     Raises `SessionNotFound` for a name of nothing, with the nearest there are, and `InvalidInput` for one of several
@@ -217,7 +232,7 @@ def _tag_or_ref(workspace: Workspace, name: str) -> tuple[str, int | None] | Non
 
 
 def shortened_id(workspace: Workspace, name: str) -> str | None:
-    """Return the only id that a program made up and that begins with a name; None where there is none.
+    """Return the only id that a program made up and that a name stands for by its beginning; None where there is none.
 
     Raises `SessionNotFound` for the whole id of a deleted session, and `InvalidInput` where several begin so.
     """
@@ -225,11 +240,16 @@ def shortened_id(workspace: Workspace, name: str) -> str | None:
         return None
     if workspace.reader.is_deleted(name):
         raise workspace.reader.not_found(name)
-    if _SHORTENED.search(name) is None or _is_whole(name):
+    if _SHORTENED.search(name) is None:
         return None
-    begun = _beginning(workspace, name)
-    found = [each for each in begun if may_abbreviate(name, each)]
-    if len(found) > 1 or len(begun) == _ENOUGH:
+    holding = _holding(workspace, name)
+    found = [each for each in holding if is_named(each, name)]
+    if (
+        len(found) > 1 and len(holding) < _ENOUGH
+    ):  # those that were forked from one of them, or spawned by it, stand back
+        records = workspace.reader.records(found)
+        found = [each.id for each in records.values() if not {each.parent_session_id, each.spawned_by} & records.keys()]
+    if len(found) > 1 or len(holding) == _ENOUGH:
         some = ", ".join(map(repr, sorted(found)[:4])) + (", ..." if len(found) > 4 else "")
         raise InvalidInput(f"{name!r} is the beginning of several ids: {some}; give more of the one that is meant")
     return found[0] if found else None
@@ -239,12 +259,6 @@ def near_ids(workspace: Workspace, session_id: str) -> list[str]:
     """Return the ids before and after one, in order of text: what `short_id` must know. Read from the index."""
     with workspace.rows.reading() as rows:
         return session_lists.neighbours(rows, session_id)
-
-
-def _is_whole(name: str) -> bool:
-    """Tell whether a text ends in a whole UUID, so that no other id that was made up can begin with it."""
-    made = list(GENERATED_ID.finditer(name))
-    return bool(made) and made[-1].end() == len(name) and len(made[-1][0].replace("-", "")) == _UUID
 
 
 def unknown_session(workspace: Workspace, name: str, *, exact: bool = False) -> SessionNotFound | InvalidInput:
@@ -279,7 +293,7 @@ def near_names(workspace: Workspace, name: str) -> list[str]:
         return []
     with suppress(NeedsWholeStore):
         near = nearest(wanted, _alike(wanted, _given(workspace)), cutoff=_SIMILAR)
-        return near or nearest(wanted, _beginning(workspace, wanted[: max(2, len(wanted) // 3)]))
+        return near or nearest(wanted, _holding(workspace, wanted[: max(2, len(wanted) // 3)]))
     return []
 
 
@@ -300,9 +314,10 @@ def _left_out(workspace: Workspace, name: str) -> str | None:
     return f"it {what} {found!r}: what erases takes a session's whole id or its label"
 
 
-def _beginning(workspace: Workspace, beginning: str) -> list[str]:
-    """Return the ids that begin so, at most 1,000 of them."""
-    rows = workspace.reader.select("ids_beginning", beginning=iris.session(beginning), limit=_ENOUGH)
+def _holding(workspace: Workspace, beginning: str) -> list[str]:
+    """Return the ids that begin so, or go on so after a colon, at most 1,000 of them."""
+    part = iris.session(beginning).removeprefix(iris.session(""))
+    rows = workspace.reader.select("ids_holding", part=f":{part}", limit=_ENOUGH)
     return [iris.session_id(row[0].value) for row in rows]
 
 
@@ -328,7 +343,8 @@ def _alike(wanted: str, names: list[str]) -> list[str]:
     return nlargest(_FEW, [name for name in names if held(name)], key=held)
 
 
-_PLACE: Final = re.compile(r"[0-9]{1,12}|(?=[0-9]*[a-f])[0-9a-f]{4,64}")
+_REVISION: Final = re.compile(r"(.+)([@#])([0-9]{1,12}|(?=[0-9]*[a-f])[0-9a-f]{4,64})", re.DOTALL)
+_TURNS: Final = re.compile(r"(.+)[@#]([0-9]{1,12}(?:[:,][0-9:,]*)?|:[0-9]{1,12})", re.DOTALL)
 _DIGEST: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -356,12 +372,12 @@ def parse_revision(workspace: Workspace, ref: str) -> Revision:
     wanted = validation.text(ref, "a reference")
     if (whole := whole_id(workspace, wanted)) is not None:
         return Revision(wanted, *whole)
-    name, at, end = wanted.rpartition("@")
-    if at and name and _PLACE.fullmatch(end):
+    if (match := _REVISION.fullmatch(wanted)) is not None:
+        name, sign, end = match.groups()
         found = whole_id(workspace, name) or _shortened(workspace, name)
         if found is None:
             raise unknown_session(workspace, name)
-        return Revision(wanted, found[0], _end(workspace, Revision(name, *found), end))
+        return Revision(wanted, found[0], _end(workspace, Revision(name, *found), sign, end))
     short = _shortened(workspace, wanted)
     if short is None:
         raise unknown_session(workspace, wanted)
@@ -373,18 +389,29 @@ def _shortened(workspace: Workspace, name: str) -> tuple[str, int | None] | None
     return None if found is None else (found, None)
 
 
-def _end(workspace: Workspace, found: Revision, end: str) -> int:
-    """Return the exclusive end that stands behind an `@`, if the place reaches that far."""
+def split_turns(ref: str) -> tuple[str, str]:
+    """Return the name of a session, and which of its turns are meant: an index, or a range and more; none for a name alone.
+
+    >>> split_turns("plan#3"), split_turns("plan@3"), split_turns("a@b#2:5"), split_turns("plan")
+    (('plan', '3'), ('plan', '3'), ('a@b', '2:5'), ('plan', ''))
+    """
+    match = _TURNS.fullmatch(ref)
+    return (ref, "") if match is None else (match[1], match[2])
+
+
+def _end(workspace: Workspace, found: Revision, sign: str, end: str) -> int:
+    """Return the exclusive end that stands behind an `@`, or the last turn's behind a `#`, if the place reaches that far."""
     if not end.isdecimal():
         return turn_index(workspace, found, end) + 1
-    index = int(end)
+    index = int(end) + (sign == "#")
     runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
     owner = None if index == 0 else lineage.owner_at(runs, index - 1)
     if index == 0 or (owner is not None and workspace.reader.owns(owner, index - 1)):
         return index
     length = workspace.reader.length_of(runs)
     turns = f"{length} turn{'' if length == 1 else 's'}"
-    raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
+    possible = f"@0 to @{length}" if sign == "@" else f"#0 to #{length - 1}" if length else "nothing"
+    raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}{sign}{end}: {possible} is possible")
 
 
 def turn_index(workspace: Workspace, place: Revision, digest: str) -> int:

@@ -34,9 +34,9 @@ def read_scores(asked: Asked) -> dict[str, Any]:
 def give_score(asked: Asked) -> Answer:
     """Give a score to a session, a turn or a span of turns."""
     body = asked.body
-    name, _, place = body.ref.rpartition("#")
-    session_id = asked.view.resolve(name or body.ref)
-    ref = f"{session_id}#{place}" if name else session_id
+    name, turns = names.split_turns(body.ref)
+    session_id = asked.view.resolve(name)
+    ref = f"{session_id}#{turns}" if turns else session_id
     store, by = asked.store, asked.by(body.by)
     of = scoring.score_target(store.workspace, ref)
     wanted = (
