@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Browser, browsing
+from tests.support.hostile_markdown import HOSTILE_MARKDOWN
 from tests.support.pages import HOSTILE, grown
 from trails import Repository
 from trails.exchange.file_import import export_session
@@ -138,10 +139,38 @@ def test_hostile_texts_run_nothing_fetch_nothing_and_are_shown_as_they_are(
     assert browser.ask("document.querySelectorAll('#found li').length") == 2
     assert browser.ask("document.querySelectorAll('img, li h1').length") == 0
     assert str(browser.ask("document.title")).startswith("</script><script>")
-    said = browser.ask("[...document.querySelectorAll('#b0 details > p, #b0 li > p')].map(p => p.textContent)")
-    assert (said[1:5], said[7]) == ([*HOSTILE[:4]], HOSTILE[6])
+    said = browser.ask("[...document.querySelectorAll('#b0 li[id] p')].map(p => p.textContent)")
+    assert (said[:4], said[6]) == ([*HOSTILE[:4]], HOSTILE[6])
     assert browser.requests() == [page.as_uri()]
     assert browser.complaints() == []
+
+
+def test_no_hostile_markdown_runs_fetches_restyles_or_leaves_its_turn(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    session = memory.create(id="plan")
+    for text in HOSTILE_MARKDOWN:
+        session.append("assistant", text)
+    session.append("assistant", "the end")
+    session.persist()
+    trap = browser.call(
+        "Page.addScriptToEvaluateOnNewDocument", source="globalThis.owned = () => { globalThis.isOwned = true; };"
+    )
+    page = written(memory, tmp_path)
+    try:
+        browser.open(page)
+        browser.ask("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=trap["identifier"])
+    assert browser.ask("globalThis.isOwned === undefined") is True
+    assert browser.requests() == [page.as_uri()]
+    assert browser.complaints() == []
+    assert browser.ask("document.querySelectorAll('#b0 > ol > li').length") == len(HOSTILE_MARKDOWN) + 1
+    assert browser.ask("document.querySelector('#b0 > ol > li:last-child > p').textContent") == "the end"
+    within = "document.querySelectorAll('#b0 .M :is(img,script,style,iframe,svg,form,input,object,embed,[style],[id]), #b0 h1')"
+    assert browser.ask(f"{within}.length") == 0
+    shown = "[...document.querySelectorAll('#b0 .M')].every(e => e.closest('li').checkVisibility())"
+    assert browser.ask(shown) is True
 
 
 def test_a_script_that_got_into_the_page_would_not_run(memory: Repository, browser: Browser, tmp_path: Path) -> None:
@@ -152,7 +181,7 @@ def test_a_script_that_got_into_the_page_would_not_run(memory: Repository, brows
     )
     page.write_text(page.read_text().replace("<main>", f"<main>{planted}"))
     browser.open(page)
-    assert browser.ask("document.title") == "plan"
+    assert browser.ask("document.title") == "a"
     assert [address for address in browser.requests() if "evil" in address] == []
     assert len(browser.complaints()) >= 2  # the policy is what kept it
 

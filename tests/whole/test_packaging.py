@@ -79,7 +79,13 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", *units)}
     assert {name for name in names if "/deploy/" in name} == deploy
     exporter = (f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html"))
-    page = {"trails/audit/report.html", "trails/compare/diff_page.css", "trails/compare/diff_page.html", *exporter}
+    page = {
+        "trails/display/theme.css",
+        "trails/audit/report.html",
+        "trails/compare/diff_page.css",
+        "trails/compare/diff_page.html",
+        *exporter,
+    }
     served = {name for name in names if name.startswith("trails/serve/")}
     assert {name for name in names if name.endswith((".css", ".js", ".html"))} - served == page
     own = {

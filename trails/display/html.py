@@ -17,6 +17,8 @@ from typing import Any, Final, TypeVar
 
 from trails.display.terminal_text import clean, count, one_line, shorten
 
+THEME: Final = Path(__file__).with_name("theme.css")
+"""The colours of all pages, light and dark, and how Markdown and code look there."""
 MOST_ROWS: Final = 200
 MOST_COLUMNS: Final = 40
 MOST_BYTES: Final = 200_000

@@ -36,6 +36,7 @@ from trails.history import import_records
 from trails.history.export_records import recorded_file
 from trails.history.import_records import ImportedFiles
 from trails.history.lookup import session_quads
+from trails.model.values import VerifyReport
 from trails.rdf.activity_records import SourceFile
 from trails.session import Repository
 from trails.suggestions import checked
@@ -398,6 +399,8 @@ def export_session(
         spawned = format != messages_export.FORMAT
         found = session_family.read_family(repository, record.id, forks=forks, spawned=spawned)
         with recorded_file(repository.workspace, list(found.ids()), format, out, recipients) as file:
+            if format == html_page.FORMAT:
+                return html_page.export(found, file, verdict=_verdict(repository, list(found.ids())))
             return _WRITERS[format](found, file)
     with recorded_file(repository.workspace, [record.id], format, out, recipients) as file:
         if format == "pi":
@@ -408,3 +411,11 @@ def export_session(
     return SessionExport(
         format, (record.id,), 0 if last is None else last + 1, _LEFT_OUT_BY_PI if format == "pi" else ()
     )
+
+
+def _verdict(repository: Repository, session_ids: Sequence[str]) -> VerifyReport:
+    """Return the verdict of `verify` on sessions."""
+    if len(session_ids) == 1:
+        return repository.verify(session_ids[0])
+    report, wanted = repository.verify(), frozenset(session_ids)
+    return report.model_copy(update={"findings": tuple(each for each in report.findings if each.session_id in wanted)})

@@ -63,6 +63,7 @@ _EXTRAS: Final = {
     "mcp": "mcp",
     "serve": "starlette",
     "remote": "httpx",
+    "html": "nh3",
 }
 """The package's extras, and the module that each brings."""
 

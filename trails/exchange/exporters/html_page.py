@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib import import_module
@@ -28,11 +28,14 @@ from markupsafe import Markup
 from trails.compare.session_diff import align_turns
 from trails.compare.text_diff import diff_words
 from trails.compare.value_diff import EntryKind
+from trails.display import markdown
+from trails.display.html import THEME
 from trails.display.terminal_text import clean, count, one_line, shorten
+from trails.exchange.exporters.html_blocks import MOST_PART, BlockWriter, html, paragraph, said
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.history.annotation_kinds import newest_scores
 from trails.model import content_parts, iris, lineage
-from trails.model.values import CUT, SessionRecord, Tag, ToolResult, Turn
+from trails.model.values import CUT, SessionRecord, Tag, ToolResult, Turn, VerifyReport
 from trails.usage import total
 
 _MOST_COMPARED: Final = 40
@@ -47,10 +50,6 @@ _AROUND: Final = 20
 FORMAT: Final = "html"
 _CLASSES: Final = {"user": "u", "human": "u", "assistant": "", "tool": "t", "summary": "m"}
 """The class of a turn by its role; the one that says most needs none."""
-_LONG: Final = 3000
-"""A text of more characters scrolls in a box of its own."""
-_MOST_PART: Final = 2000
-"""Characters of a part that is no text (an image, say) that are shown."""
 _MOST_SCORES: Final = 12
 """Names of scores that are columns of the table; more stand with their sessions."""
 _LEFT_TO_RIGHT: Final = re.compile("[A-Za-z][A-Za-z0-9._-]*")
@@ -64,8 +63,8 @@ _LEFT_OUT: Final = (
         "signatures of thoughts, payloads, and ids of the source"
     ),
 )
-_THOUGHTS: Final = frozenset({"thinking", "reasoning"})
-_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", *_THOUGHTS})
+_NO_MARKDOWN: Final = "how Markdown is laid out, which takes `pip install 'trails[html]'`: texts are shown as they are"
+_TITLE: Final = 100
 
 
 class PlacedTurn(NamedTuple):
@@ -80,6 +79,19 @@ class Differences(NamedTuple):
 
     rows: list[tuple[EntryKind, list[tuple[PlacedTurn | None, Markup]]]]
     said: str
+
+
+def title(member: Member) -> str:
+    """Return what to call a session: its label, its title, what a user (else anybody) said first in it, or its id."""
+    record = member.record
+    if name := record.label or record.meta.get("title"):
+        return shorten(str(name), _TITLE)
+    texts = (
+        (turn.role == "user", content_parts.plain_text(turn.content)) for turn in member.turns if not turn.redacted
+    )
+    said = [(by_user, text) for by_user, text in texts if text.strip()]
+    first = next((text for by_user, text in said if by_user), said[0][1] if said else record.id)
+    return shorten(first, _TITLE)
 
 
 def fork_differences(above: Sequence[PlacedTurn], own: Sequence[PlacedTurn]) -> Differences:
@@ -131,7 +143,7 @@ def _changed(left: str, right: str) -> tuple[Markup, Markup]:
             tag = "" if equal else ("del", "ins")[side]
             cells[side].append(f"<{tag}>{shown}</{tag}>" if tag else shown)
             room[side] -= len(text)
-    return _html("".join(cells[0])), _html("".join(cells[1]))
+    return html("".join(cells[0])), html("".join(cells[1]))
 
 
 def _around(text: str, *, first: bool, last: bool) -> str:
@@ -141,15 +153,17 @@ def _around(text: str, *, first: bool, last: bool) -> str:
     return f"{'' if first else text[:_AROUND]}…{'' if last else text[-_AROUND:]}"
 
 
-def export(family: Family, out: BinaryIO) -> SessionExport:
-    """Write a family as one HTML file and return what was written; the same family gives the same bytes."""
-    page = _Page(family)
-    pieces = _template().stream(page=page, block=_block)
+def export(family: Family, out: BinaryIO, verdict: VerifyReport | None = None) -> SessionExport:
+    """Write a family as one HTML file and return what was written; the same family gives the same bytes.
+
+    The `verdict` of `verify` on its sessions stands on the page where it is given.
+    """
+    page = _Page(family, verdict)
+    pieces = _template().stream(page=page)
     pieces.enable_buffering(100)
     out.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
     sessions = tuple(member.record.id for member in page.asked)
-    cut = f"{count(page.cut, 'part')}: no text, and longer than the {_MOST_PART:,} characters that are shown"
-    return SessionExport(FORMAT, sessions, family.turns, (*_LEFT_OUT, cut) if page.cut else _LEFT_OUT)
+    return SessionExport(FORMAT, sessions, family.turns, (*_LEFT_OUT, *page.left_out()))
 
 
 class _Own(NamedTuple):
@@ -163,42 +177,34 @@ class _Own(NamedTuple):
 def _template() -> Any:
     """Return the page's template, in which every value is escaped that no filter has made HTML."""
     texts = {name: files(__package__).joinpath(f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
+    texts["css"] = THEME.read_text("utf-8") + texts["css"]
     digests = {name: base64.b64encode(hashlib.sha256(text.encode()).digest()) for name, text in texts.items()}
     jinja = import_module("jinja2")
     options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True, "autoescape": True}
     made = jinja.Environment(undefined=jinja.StrictUndefined, **options)
     made.filters |= {"plain": _plain, "head": _in_a_head, "text": _safe, "count": count}
-    made.filters["short"] = lambda text, most: _html(escape(shorten(text, most)))
+    made.filters |= {
+        "said": lambda text: html(said(text, always_open=True)),
+        "paragraph": lambda text: html(paragraph(text)),
+    }
+    made.filters["short"] = lambda text, most: html(escape(shorten(text, most)))
     style, script = (_Own(texts[name], f"'sha256-{digests[name].decode()}'") for name in ("css", "js"))
     own = {"style": style, "script": script, "classes": _CLASSES, "few_forks": _FEW_FORKS, "cut": CUT}
     return made.from_string(texts["html"], {**own, "newest_scores": newest_scores, "tag_name": _tag_name})
 
 
-def _html(text: str) -> Markup:
-    """Return HTML as what the template does not escape again."""
-    return Markup(text)  # noqa: S704 - whoever calls it has escaped what stands in it
-
-
 def _safe(text: str) -> Markup:
-    return _html(escape(clean(text), quote=False))
+    return html(escape(clean(text), quote=False))
 
 
 def _plain(value: object) -> Markup:
     text = str(value).lower() if isinstance(value, bool) else str(value)  # true, as a score is written and listed
-    return _html(f"<bdi>{escape(one_line(text))}</bdi>")
+    return html(f"<bdi>{escape(one_line(text))}</bdi>")
 
 
 def _in_a_head(value: str) -> Any:
     """Return a name; one that only reads from left to right needs no box of its own, which each turn would pay for twice."""
     return value if _LEFT_TO_RIGHT.fullmatch(value) else _plain(value)
-
-
-def _block(text: str, kind: str = "") -> Markup:
-    """Return a text with its line ends, which the style shows; a parser ends it where the next block begins."""
-    classes = " ".join(filter(None, (kind, "l" if len(text) > _LONG else "")))
-    named = f' class="{classes}"' if classes else ""
-    scrolls = ' tabindex="0"' if len(text) > _LONG else ""
-    return _html(f"<p{named}{scrolls}>{escape(clean(text), quote=False)}")
 
 
 def _tag_name(tag: Tag) -> str:
@@ -224,19 +230,22 @@ class _Tags(NamedTuple):
 class _Page:
     """What the template asks of the sessions on the page."""
 
-    def __init__(self, family: Family) -> None:
-        self.family = family
+    def __init__(self, family: Family, verdict: VerifyReport | None = None) -> None:
+        self.family, self.verdict = family, verdict
         everyone = list(family.everyone())
         self.members = [member for _, member in everyone]
+        self.family_of = {member.record.id: each for each, member in everyone}
         self.asked = [member for member in self.members if member.asked]
-        self.calls = {call.id for member in self.members for turn in member.turns for call in turn.tool_calls}
         self.notes = {digest: notes for each, _ in everyone for digest, notes in each.notes.items()}
         self.scores = {digest: found for each, _ in everyone for digest, found in each.scores.items()}
         self.scored = sorted({score.name for member in self.asked for score in member.scores})[:_MOST_SCORES]
         self.places = {member.record.id: f"b{number}" for number, member in enumerate(self.members)}
-        self.title = self.name(next(family.asked()).record)
+        self.titles = {member.record.id: title(member) for member in self.members}
+        self.title = self.titles[next(family.asked()).record.id]
         self.forks = self._forks()
-        self.cut = 0
+        names = {call.id: call.name for member in self.members for turn in member.turns for call in turn.tool_calls}
+        self.calls = names.keys()
+        self.blocks = BlockWriter(names)
 
     def _forks(self) -> dict[tuple[str, int], list[Member]]:
         """Return the forks by the last turn that they share: the session that owns it and its index; -1 for none."""
@@ -249,9 +258,20 @@ class _Page:
             found[owner.id, at - 1].append(member)
         return found
 
-    def name(self, record: SessionRecord) -> str:
-        """Return what a session is called."""
-        return f"{record.label} ({record.id})" if record.label else record.id
+    def left_out(self) -> Iterator[str]:
+        """Yield what the page leaves out of these sessions."""
+        lost = self.blocks.left_out
+        if lost["part"]:
+            yield f"{count(lost['part'], 'part')}: no text, and longer than the {MOST_PART:,} characters that are shown"
+        if lost["picture"]:
+            yield f"{count(lost['picture'], 'picture')}: of a kind that is not shown, or too large to stand within a page"
+        if not markdown.is_installed():
+            yield _NO_MARKDOWN
+
+    def head(self, member: Member) -> str | None:
+        """Return the digest of a session's last turn, which stands for the whole transcript."""
+        turns = self.family_of[member.record.id].transcript(member)
+        return turns[-1].digest if turns else None
 
     def member(self, session_id: str) -> Member:
         """Return a session of the page."""
@@ -323,15 +343,3 @@ class _Page:
     def owner_before(self, member: Member) -> SessionRecord | None:
         """Return the session that owns the last turn that a fork inherits; None if it inherits none."""
         return next((above for above in member.chain[1:] if above.starts_at < member.record.starts_at), None)
-
-    def part(self, part: Any) -> str:
-        """Return a part of structured content; calls stand below the turn, so they are none here."""
-        if content_parts.calls_in([part]):
-            return ""
-        named = part.get("type") if isinstance(part, Mapping) else None
-        kind = named if isinstance(named, str) else None
-        if isinstance(part, str) or kind in _TEXTS or content_parts.results_in([part]):
-            return _block(text, "h" if kind in _THOUGHTS else "") if (text := content_parts.plain_text([part])) else ""
-        shown = json.dumps(part, ensure_ascii=False, default=str)
-        self.cut += len(shown) > _MOST_PART
-        return _block(shown if len(shown) <= _MOST_PART else f"{shown[:_MOST_PART]}…")

@@ -29,7 +29,8 @@
     chain(section).flatMap(([part, end]) => articles(part).filter((article) => index(article) < end));
   const head = (article) => article.firstElementChild.textContent;
   const role = (article) => head(article).slice(head(article).indexOf(" ") + 1);
-  const said = (article) => [...article.querySelectorAll(":scope > p")].map((text) => text.textContent).join("\n");
+  const texts = (article) => [...article.querySelectorAll(":scope > p, :scope > .M, :scope > details > p, :scope > details > .M")];
+  const said = (article) => texts(article).map((text) => text.textContent).join("\n");
 
   // --- one branch, or all
 
@@ -201,7 +202,7 @@
     let shared = 0;
     while (shared < left.length && left[shared] === right[shared]) shared += 1;
     const tails = [left.slice(shared), right.slice(shared)];
-    const keys = tails.map((tail) => tail.map((article) => `${role(article)}\n${said(article)}`));
+    const keys = tails.map((tail) => tail.map((article) => `${role(article)}\n${texts(article).map((text) => text.innerHTML).join("\n")}`));
     const rows = [];
     let i = 0, j = 0, equal = 0;
     const told = () => { if (equal) { const said = `${equal} equal`; rows.push(() => make("p", said, "e")); } equal = 0; };
@@ -263,6 +264,7 @@
   get("all").addEventListener("click", () => { history.replaceState(null, "", "#"); all(); });
   get("keys").addEventListener("click", () => get("help").showModal());
   addEventListener("hashchange", follow);
+  addEventListener("beforeprint", () => { for (const each of document.querySelectorAll("main li details")) each.open = true; });
   get("tools").hidden = false;
   follow();
 })();

@@ -17,13 +17,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute
 
 from trails.errors import InvalidInput
+from trails.exchange.exporters.turn_blocks import PICTURES, Block, blocks_of, images_of
 from trails.history import annotation_kinds
 from trails.history.lookup.summaries import find_summary
 from trails.model.values import Note, SessionRecord, Tag, Turn
 from trails.rdf.score_records import Score
 from trails.serve.access import caller_of, view_of
 from trails.serve.console.rendering import HEADERS, page, render, route
-from trails.serve.console.turn_blocks import PICTURES, Block, blocks_of, images_of
 from trails.serve.service import Service, service_of
 from trails.session.repository import Repository
 from trails.session.session import Session

@@ -10,7 +10,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from trails.model import content_parts
@@ -37,6 +37,8 @@ class Block:
     left_out: int = 0
     """Characters of the text that are not shown here."""
     number: int = 0
+    raw: str = ""
+    """The arguments of a call as they are stored, all of them."""
 
     @property
     def line(self) -> str:
@@ -108,12 +110,12 @@ def _block(kind: Kind, text: str, limit: int | None, title: str = "", outcome: s
 
 def _call(call: ToolCall, limit: int | None) -> Block:
     if call.arguments is None:
-        return Block("call", "(redacted)", call.name)
+        return Block("call", "(redacted)", call.name, raw="(redacted)")
     try:
         pretty = json.dumps(json.loads(call.arguments), ensure_ascii=False, indent=1)
     except (ValueError, RecursionError):
         pretty = call.arguments
-    return _block("call", pretty, limit, call.name)
+    return replace(_block("call", pretty, limit, call.name), raw=call.arguments)
 
 
 def _result(result: ToolResult, text: str, tools: Mapping[str, str], limit: int | None) -> Block:
