@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -55,12 +56,86 @@ LINES = (
     ("dump store.trails/in.gz", "store.trails/in.gz lies in the store's own folder"),
     ("export plan --format trig -o store.trails/x.trig", "store.trails/x.trig lies in the store's own folder"),
     ("init --store k.pub/x", "part of that path is a file; name a folder"),
+    # --- words of other programs, and arguments that are left out or too many
+    ("foo", "`trails help` lists all"),
+    ("lst", "did you mean 'list'?"),
+    ("status", "did you mean 'info'"),
+    ("clone x y", "did you mean 'copy' or 'pull'?"),
+    ("reset --hard", "did you mean 'fork'?"),
+    ("sql 'select 1'", "did you mean 'query'"),
+    ("mv a b", "did you mean 'label'?"),
+    ("gui", "did you mean 'ui'?"),
+    ("version", "did you mean '--version'?"),
+    ("-v", "did you mean '--version'?"),
+    ("--json list", "before a command: it goes after its name"),
+    ("--limit 3 list", "before a command: it goes after its name"),
+    ("inbox ls", "trails inbox has no command 'ls' (did you mean 'list'?)"),
+    ("show", "it is used as `trails show trip`"),
+    ("show plan@9", "@0 to @2 is possible"),
+    ("show --turns 1 plan", "did you mean '--range'?"),
+    ("list plan", "it is used as `trails list`"),
+    ("list --limt 3", "did you mean '--limit'?"),
+    ("list --max-count 3", "did you mean '--limit'?"),
+    ("list --limit 0", "0 is not in the range 1<=x<=1000"),
+    ("list --limit many", "'many' is not a valid integer"),
+    ("list --since 2026-13-01", "write 2026-05-01"),
+    ("list --since 7days", "how long ago: 30m, 12h, 7d, 2w"),
+    ("list --store", "requires an argument"),
+    ("search", "needs a text, a tool, a role or an author"),
+    ("search ''", "is empty; leave it out to find every turn"),
+    ("search a b", "it is used as `trails search 'alias'`"),
+    ("fork", "it is used as `trails fork trip`"),
+    ("fork plan 1", "`trails fork trip`"),
+    ("fork plan@9", "@0 to @2 is possible"),
+    ("fork plan --at two", "'two' is not a valid integer"),
+    ("fork plan --at 9", "9"),
+    ("append plan", "it is used as `trails append trip user 'Plan a trip'`"),
+    ("append plan user", "is empty: give it a text"),
+    ("append plan usr hello", "did you mean 'user'?"),
+    ("append plan 'Hello there' user", "The role comes before the content"),
+    ("create a b", "it is used as `trails create --id trip --label trip`"),
+    ("create --id plan", "plan"),
+    ("label plan", "give either a label or --clear"),
+    ("label plan ''", "label must have 1 to 64 characters"),
+    ("delete", "it is used as"),
+    ("delete plam", "did you mean 'plan'?"),
+    ("diff plan", "it is used as"),
+    ("diff plan plan plan", "it is used as"),
+    ("compare", "name a session, or --meta NAME=VALUE"),
+    ("compare plan --metric x", "did you mean '--method'?"),
+    ("tag", "it is used as"),
+    ("score plan", "give REF, NAME and VALUE"),
+    ("redact plan@0", "name a SESSION and the INDEX of a turn"),
+    ("redact plan first", "first"),
+    ("query", "it is used as"),
+    ("query nosuch", "--search finds one by what it answers"),
+    ("query transcripts", "did you mean 'transcript' or"),
+    ("query 'SELECT * WHERE {'", "it ends too early, at line 1"),
+    ("query 'DELETE WHERE { ?s ?p ?o }'", "begins an update, and queries only read"),
+    ("export plan", "Missing option '--format'; it is used as"),
+    ("export plan --format docx", "there are: pi"),
+    ("import", "it is used as"),
+    ("import nosuch.jsonl", "'nosuch.jsonl' does not exist"),
+    ("init .", "is not empty; name another"),
+    ("push plan", "it is used as `trails push trip --to"),
+    ("pull", "it is used as"),
+    ("store backup", "it is used as `trails store backup"),
+    ("backup", "`trails store backup"),
+    ("replay plan --to 1", "did you mean '--up-to'?"),
+    ("rerun plan", "it is used as"),
+    ("serve --port 99999", "99999 is not in the range 0<=x<=65535"),
+    ("guide pyhton", "did you mean 'python'?"),
+    ("help frok", "did you mean 'fork'?"),
+    ("verify --fats", "No such option '--fats'"),
+    ("doctor now", "it is used as `trails doctor`"),
+    ("--store k.pub list", "is a file, not a Trails store; name a folder"),
+    ("--store nosuch list", "`trails init` makes one"),
 )
 
 
 @pytest.mark.parametrize(("line", "told"), LINES)
 def test_wrong_input_ends_with_2_and_says_what_is_wrong_with_it(run: Run, line: str, told: str) -> None:
-    ended = run(*line.split())
+    ended = run(*shlex.split(line))
     assert (ended.exit_code, ended.stdout) == (2, ""), ended.stderr
     (error,) = [each for each in ended.stderr.splitlines() if each.startswith("error:")]
     assert told in error

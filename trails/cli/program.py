@@ -49,6 +49,19 @@ MEANT: Final = {
 }
 """The commands that people mean by the words of other programs; `store_vacuum` is one of a group."""
 
+_OPTIONS_MEANT: Final = {
+    f"{'-' if len(written) == 1 else '--'}{written}": [f"--{word}" for word in words]
+    for written, words in synonyms("""
+        turn turns lines index number: range at up-to; to end stop: up-to until to; from start after: since from;
+        before: until; author user who by actor: by author as; max max-count count top first head n: limit; out
+        outfile out-file file: output to; type fmt: format; name title: label; message msg text: reason note text;
+        why: reason; yes assume-yes y force f: yes force; recursive cascade: children; verbose debug: verbose; v:
+        verbose version; version-number: version; tail lines: limit; all-sessions: all; where filter: meta; metric:
+        method scores; database db path repo: store
+    """).items()
+}
+"""The options that people mean by those of other programs."""
+
 Place = str | Mapping[str, str]
 """Where a command is made, as module and name within `trails.cli`; or those of a group, by name."""
 
@@ -266,7 +279,7 @@ def _failure(error: Exception) -> int:
             return error.exit_code
         case click.UsageError():
             path = error.ctx.command_path if error.ctx else "trails"
-            message, code = f"{error.format_message().rstrip('.')}; see `{path} --help`", error.exit_code
+            message, code = f"{_wrong_usage(error)}; see `{path} --help`", error.exit_code
         case click.ClickException():
             message, code = error.format_message(), error.exit_code
         case OSError():
@@ -277,6 +290,22 @@ def _failure(error: Exception) -> int:
     with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
         click.echo(f"error: {one_line(message)}", err=True)
     return code
+
+
+def _wrong_usage(error: click.UsageError) -> str:
+    """Return what is wrong with a command line, with what was probably meant or how a right one looks."""
+    said, context = error.format_message().rstrip("."), error.ctx
+    if context is None:
+        return said
+    if isinstance(error, click.NoSuchOption):
+        options = [name for each in context.command.params for name in each.opts if name.startswith("--")]
+        if context.parent is None and error.option_name.removeprefix("--") in ("json", "limit", "all", "force"):
+            return f"No such option {error.option_name!r} before a command: it goes after its name"
+        near = did_you_mean(error.option_name, ["--version", *options], most=2, cutoff=0.7, meant=_OPTIONS_MEANT)
+        return f"No such option {error.option_name!r}{near}"
+    shown = " or ".join(f"`{each.strip()}`" for each in (context.command.epilog or "").splitlines()[2:4])
+    is_of_arguments = isinstance(error, click.MissingParameter) or said.startswith("Got unexpected extra")
+    return f"{said}; it is used as {shown}" if shown and is_of_arguments else said
 
 
 def _make_printable() -> None:

@@ -277,7 +277,7 @@ def find(name: str) -> QueryFile:
     """Return a query file by name, or raise `InvalidInput` with the names there are."""
     if not exists(name):
         near = did_you_mean(name, catalogue())
-        there = "`trails queries` lists those there are" if near else f"the catalogue has: {', '.join(catalogue())}"
+        there = f"`trails queries` lists all {len(catalogue())}, and --search finds one by what it answers"
         raise InvalidInput(f"there is no query named {name!r}{near}; {there}")
     return _load(name)
 
