@@ -105,7 +105,7 @@ LINES = (
     ("compare plan --metric x", "did you mean '--method'?"),
     ("tag", "it is used as"),
     ("score plan", "give REF, NAME and VALUE"),
-    ("redact plan@0", "name a SESSION and the INDEX of a turn"),
+    ("redact plan", "name a SESSION and the INDEX of a turn"),
     ("redact plan first", "first"),
     ("query", "it is used as"),
     ("query nosuch", "--search finds one by what it answers"),
