@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 import trails
+from trails.cli import json_fields
 from trails.cli.terminal import after_paging, is_utf8, paging, to_json
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
-_KEYS = "trails.keys"
+_KEYS, _FIELDS = "trails.keys", "trails.fields"
 _AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
@@ -161,6 +162,16 @@ def keys_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
     )
 
 
+def _remember_fields(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Have the command answer in JSON, with the fields that are named."""
+    if value is None:
+        return
+    ctx.meta[_JSON] = True
+    ctx.meta[_FIELDS] = None if value == json_fields.WHOLE else [each.strip() for each in value.split(",")]
+    if ctx.meta[_FIELDS] and not all(ctx.meta[_FIELDS]):
+        raise click.BadParameter("names no field; write --json alone, or --json=id,title", ctx, parameter)
+
+
 def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     """Have the store opened as it was: at the checkpoint in a file, at a mark of the log, or at a time."""
     if value is None:
@@ -245,6 +256,8 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
     from trails.history import import_records
     from trails.opening import open_to_read
 
+    if not reading:
+        refuse_fields("they are for commands that only read, and this one may write")
     actor, keys = (click.get_current_context().meta.get(each) for each in (_ACTOR, _KEYS))
     are_recorded = import_records.reads_are_recorded()
     if reading and not are_recorded and place != ":memory:":
@@ -294,7 +307,15 @@ NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
 
 tsv_option = option("--tsv", "Print tab-separated values, whole, with a line of names.", name="as_tsv")
-json_option = option("--json", "Print JSON instead of text for people.", expose_value=False, callback=_remember(_JSON))
+json_option = option(
+    "--json [=FIELDS]",
+    "Print JSON instead of text for people; with fields, these alone: --json=id,title.",
+    cls=json_fields.JsonOption,
+    is_flag=False,
+    flag_value=json_fields.WHOLE,
+    expose_value=False,
+    callback=_remember_fields,
+)
 by_option = option(
     "--by NAME",
     "Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
@@ -505,8 +526,24 @@ def answer(
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON on stdout."""
-    click.echo(to_json(value, ascii_only=not is_utf8(sys.stdout)))
+    """Print a value as indented JSON on stdout, or its fields that `--json` names."""
+    click.echo(to_json(selected(value), ascii_only=not is_utf8(sys.stdout)))
+
+
+def print_json_line(value: Any, *, also: Sequence[str] = ()) -> None:
+    """Print a value as one line of JSON, or its fields that `--json` names; those in `also` may be missing."""
+    click.echo(to_json(selected(value, also), ascii_only=True, indent=None))
+
+
+def selected(value: Any, also: Sequence[str] = ()) -> Any:
+    """Return of an answer in JSON the fields that `--json` names, or all of it."""
+    fields = _fields()
+    return value if fields is None else json_fields.select(value, fields, also)
+
+
+def _fields() -> list[str] | None:
+    fields: list[str] | None = click.get_current_context().meta.get(_FIELDS)
+    return fields
 
 
 def table(columns: str, row: Callable[[Any], Sequence[Any]], **layout: Any) -> Callable[[Iterable[Any]], None]:
@@ -688,6 +725,12 @@ def one_format(format_: str | None) -> str | None:
     if format_ == "json":
         click.get_current_context().meta[_JSON] = True
     return "json" if as_json() else format_
+
+
+def refuse_fields(why: str) -> None:
+    """End the command as wrong usage if `--json` names fields."""
+    if _fields():
+        refuse(f"--json takes no fields here: {why}")
 
 
 def one_of(as_tsv: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from trails.cli import json_fields
 from trails.cli.options import TYPED
 from trails.cli.terminal import is_utf8
 from trails.display.progress import ANEW
@@ -236,6 +237,13 @@ class Commands(Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except (click.UsageError, SessionNotFound) as error:
+            hint = json_fields.hint(ctx.meta[TYPED])
+            if hint and isinstance(error, click.UsageError):
+                raise click.UsageError(f"{error.format_message().rstrip('.')}{hint}", error.ctx) from error
+            if hint:
+                raise SessionNotFound(f"{error}{hint}") from error
+            raise
         except BrokenPipeError:
             _silence_stdout()
             ctx.exit(BROKEN_PIPE)

@@ -44,7 +44,7 @@ def tag(*, name: str, ref: str | None, remove: bool) -> None:
     """
     if remove and ref is not None:
         cli.refuse("--remove takes the tag's name alone")
-    with cli.open_store() as store:
+    with cli.open_store(reading=not remove and ref is None) as store:
         if remove:
             found = store.tags.remove(name)
         elif ref is None:

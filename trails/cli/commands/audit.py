@@ -101,7 +101,9 @@ def report(
             cli.note(f"wrote the checkpoint that vouches for the report to {signed}")
     form = "json" if cli.as_json() else form
     text = (
-        to_json(made.to_dict()) + "\n" if form == "json" else (report_html if form == "html" else report_markdown)(made)
+        to_json(cli.selected(made)) + "\n"
+        if form == "json"
+        else (report_html if form == "html" else report_markdown)(made)
     )
     if output is not None:
         files.write_new(output, text.encode())
@@ -109,7 +111,7 @@ def report(
     elif form == "text":
         _draw(made)
     elif form == "json":
-        cli.print_json(made.to_dict())
+        cli.print_json(made)
     else:
         click.echo(clean(text), nl=False)
     if made.fails(fatal or _FAULTS):

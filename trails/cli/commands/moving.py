@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -193,7 +192,7 @@ def _follow(store: trails.Repository, url: str, given: dict[str, Any], interval:
             given["anew"] = False
             for done in there.follow(interval):
                 wait = 1.0
-                click.echo(json.dumps(_plain(done)) if cli.as_json() else _said(done, there))
+                cli.print_json_line(_plain(done)) if cli.as_json() else click.echo(_said(done, there))
                 _note_references(done)
         except Displaced:
             raise

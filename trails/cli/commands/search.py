@@ -121,6 +121,7 @@ def query(*, query: str, params: tuple[str, ...], format_: str | None, csv_safe:
     shortens IRIs and cuts long values; the other formats do not.
     """
     form = cli.one_format(format_) or "table"
+    cli.refuse_fields("the query names what it gives: write the variables after its SELECT, and --json alone")
     if csv_safe and form != "csv":
         cli.refuse("--csv-safe goes with --format csv")
     with cli.open_store(reading=True) as store:

@@ -10,7 +10,6 @@ import click
 
 import trails
 from trails.cli import options as cli
-from trails.cli.terminal import to_json
 from trails.display.terminal_text import count, one_line, shorten
 from trails.errors import IntegrityError, TrailsError
 
@@ -301,8 +300,7 @@ def _texts(store: trails.Repository, lines: Sequence[str], at: int, notice: trai
 
 def _print(notice: trails.Notice, texts: Sequence[str]) -> None:
     if cli.as_json():
-        line = notice.to_dict() | ({"texts": list(texts)} if texts else {})
-        click.echo(to_json(line, ascii_only=True, indent=None))
+        cli.print_json_line(notice.to_dict() | ({"texts": list(texts)} if texts else {}), also=("texts",))
         return
     click.echo(f"{one_line(notice.session_id)}  {one_line(told(notice))}")
     for text in texts:
