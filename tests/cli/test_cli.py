@@ -942,6 +942,26 @@ def test_colours_are_for_terminals_and_no_color_turns_them_off(place: Path, run:
     assert "\x1b" not in ok(run("tree"))
 
 
+def test_the_option_for_colours_beats_the_environment(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = re.compile("\x1b\\[[0-9;]*3[0-9]")
+    assert coloured.search(ok(run("tree", "--color", "always")))
+    assert not coloured.search(on_terminal(place, "--color", "never", "tree")[1])
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    assert coloured.search(ok(run("tree")))
+    assert "\x1b" not in ok(run("--color=never", "tree"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in ok(run("tree"))
+    assert coloured.search(ok(run("--color=always", "tree")))
+    assert "--color" in run("tree", "--color", "often").stderr
+
+
+def test_colours_change_no_word_of_what_is_printed(run: Run) -> None:
+    for words in (["list"], ["show", "plan"], ["log"], ["diff", "plan", "plan"]):
+        plain, coloured = ok(run(*words)), ok(run(*words, "--color", "always"))
+        lines = re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines()
+        assert [line.rstrip() for line in lines] == [line.rstrip() for line in plain.splitlines()]
+
+
 @pytest.mark.slow
 def test_lines_keep_to_the_width_of_the_terminal(place: Path, run: Run, size: Size) -> None:
     ok(run("append", "plan", "user", "words and " * 100))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 import trails
-from trails.cli.options import by_option, keys_option, option, pager_option, store_option
+from trails.cli.options import by_option, color_option, keys_option, option, pager_option, store_option
 from trails.cli.program import Commands, Place
 
 
@@ -181,6 +181,7 @@ def _print_versions(ctx: click.Context, parameter: click.Parameter, asked: bool)
 @keys_option(everywhere=True)
 @by_option
 @pager_option
+@color_option
 def main() -> None:
     """Git for agent sessions, kept as a knowledge graph.
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 import trails
-from trails.cli import json_fields
+from trails.cli import json_fields, terminal
 from trails.cli.terminal import after_paging, is_utf8, paging, to_json
 from trails.display.terminal_text import one_line
 from trails.errors import InvalidInput
@@ -35,6 +35,7 @@ DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
 _KEYS, _FIELDS = "trails.keys", "trails.fields"
+COLOUR: Final = "trails.colour"
 _AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
@@ -332,6 +333,18 @@ pager_option, _hidden_pager_option = (
     )
     for hidden in (False, True)
 )
+color_option, _hidden_color_option = (
+    option(
+        "--color WHEN",
+        "Colours: auto (on a terminal, as NO_COLOR and CLICOLOR_FORCE say), always or never.",
+        type=click.Choice(terminal.COLOUR),
+        metavar="WHEN",
+        expose_value=False,
+        hidden=hidden,
+        callback=_remember(COLOUR),
+    )
+    for hidden in (False, True)
+)
 meta_option = option(
     "--meta NAME=VALUE",
     "A fact about it; may be given again.",
@@ -362,6 +375,7 @@ _OPTIONS: Final = {
     ),
     "json": json_option,
     "pager": _hidden_pager_option,
+    "color": _hidden_color_option,
     "store": store_option(),
     "keys": keys_option(),
 }
@@ -418,6 +432,7 @@ def command(
         "json": json,
         "store": store,
         "keys": store,
+        "color": True,
         **{option: extra.pop(option, False) for option in _OPTIONS if option in extra},
     }
 

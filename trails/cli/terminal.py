@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any, BinaryIO, Final, cast
@@ -71,6 +71,24 @@ def escaping(out: BinaryIO) -> BinaryIO:
 def is_utf8(stream: Any) -> bool:
     """Tell whether a stream takes every character."""
     return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+COLOUR: Final = ("auto", "always", "never")
+
+
+def colours(wanted: str, environment: Mapping[str, str]) -> bool | None:
+    """Tell whether output has colours whatever it goes to, or None where that is for the terminal to say.
+
+    NO_COLOR and CLICOLOR_FORCE count for "auto" alone, the first before the second, as https://bixense.com/clicolors has it.
+
+    >>> colours("auto", {}), colours("auto", {"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}), colours("always", {"NO_COLOR": "1"})
+    (None, False, True)
+    """
+    if wanted != "auto":
+        return wanted == "always"
+    if environment.get("NO_COLOR"):
+        return False
+    return True if environment.get("CLICOLOR_FORCE", "0") not in ("", "0") else None
 
 
 # --- the pager

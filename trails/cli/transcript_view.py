@@ -24,7 +24,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from trails.cli.terminal import clean_csv, escaped, to_json
+from trails.cli.options import COLOUR
+from trails.cli.terminal import clean_csv, colours, escaped, to_json
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
 from trails.display.terminal_text import clean, count, one_line, shorten
@@ -59,7 +60,7 @@ class Screen(Console):
 
 
 def screen(*, stderr: bool = False) -> Screen:
-    """Return a console on stdout or stderr; colours only on a terminal, and none where NO_COLOR is set."""
+    """Return a console on stdout or stderr; colours only on a terminal, unless `--color` or the environment says otherwise."""
     stream = sys.stderr if stderr else sys.stdout
     context = click.get_current_context(silent=True)
     width = context.meta.get(WIDTH) if context else None
@@ -67,8 +68,12 @@ def screen(*, stderr: bool = False) -> Screen:
         width = shutil.get_terminal_size().columns  # COLUMNS=0 says nothing, and would leave room for nothing
     elif width is None and not stream.isatty():
         width = ENDLESS
-    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Screen(file=stream, width=width, color_system=colours, markup=False, highlight=False, emoji=False)
+    has_colours = colours(context.meta.get(COLOUR, "auto") if context else "auto", os.environ)
+    system: Literal["auto", "standard"] | None = "auto" if has_colours is None else "standard" if has_colours else None
+    return Screen(
+        file=stream, width=width, color_system=system, force_terminal=has_colours, no_color=has_colours is False,
+        markup=False, highlight=False, emoji=False,
+    )  # fmt: skip
 
 
 def progress(what: str) -> AbstractContextManager[Callable[[int, int, str], None] | None]:
