@@ -35,7 +35,6 @@ DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
 _KEYS, _FIELDS = "trails.keys", "trails.fields"
-COLOUR: Final = "trails.colour"
 _AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
@@ -337,11 +336,11 @@ color_option, _hidden_color_option = (
     option(
         "--color WHEN",
         "Colours: auto (on a terminal, as NO_COLOR and CLICOLOR_FORCE say), always or never.",
-        type=click.Choice(terminal.COLOUR),
+        type=click.Choice(terminal.WHEN),
         metavar="WHEN",
         expose_value=False,
         hidden=hidden,
-        callback=_remember(COLOUR),
+        callback=_remember(terminal.COLOUR),
     )
     for hidden in (False, True)
 )

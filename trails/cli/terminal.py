@@ -73,7 +73,9 @@ def is_utf8(stream: Any) -> bool:
     return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
-COLOUR: Final = ("auto", "always", "never")
+COLOUR: Final = "trails.colour"
+"""Where a run keeps when output has colours."""
+WHEN: Final = ("auto", "always", "never")
 
 
 def colours(wanted: str, environment: Mapping[str, str]) -> bool | None:
