@@ -60,6 +60,8 @@ from trails.history.lookup.usage_statistics import Statistics as Statistics
 from trails.history.watch import Notice as Notice
 from trails.integrity.key_ring import KeyRing as KeyRing
 from trails.integrity.signed_notes import HeadSignature as HeadSignature
+from trails.model.file_versions import FileChange as FileChange
+from trails.model.file_versions import FileVersion as FileVersion
 from trails.model.values import MAX_FORK_DEPTH as MAX_FORK_DEPTH
 from trails.model.values import Call as Call
 from trails.model.values import Compaction as Compaction

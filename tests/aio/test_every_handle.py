@@ -18,6 +18,7 @@ from trails.session.proofs import Proofs
 from trails.session.registers import Registers
 from trails.session.retention import Retention
 from trails.session.tags_notes import Notes, Tags
+from trails.session.work_files import WorkFiles
 
 TWINS: dict[type, type] = {
     Repository: aio.AsyncRepository,
@@ -33,6 +34,7 @@ TWINS: dict[type, type] = {
     Notes: aio.AsyncNotes,
     Registers: aio.AsyncRegisters,
     Holds: aio.AsyncHolds,
+    WorkFiles: aio.AsyncWorkFiles,
     Retention: aio.AsyncRetention,
     Maintenance: aio.AsyncMaintenance,
     Proofs: aio.AsyncProofs,

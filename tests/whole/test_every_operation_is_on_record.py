@@ -50,6 +50,7 @@ from trails.session.refs import Refs
 from trails.session.registers import Registers
 from trails.session.retention import Retention
 from trails.session.tags_notes import Notes, Tags
+from trails.session.work_files import WorkFiles
 
 CLASSES = (
     Repository,
@@ -60,6 +61,7 @@ CLASSES = (
     Registers,
     Holds,
     Retention,
+    WorkFiles,
     Proofs,
     Maintenance,
     Ledger,
@@ -270,6 +272,12 @@ def ready_for_retention(world: World) -> None:
     world.store.retention.add(query=EVERY)
 
 
+def with_a_file(world: World) -> None:
+    """Let a turn write a file."""
+    world.plan.append("tool", "Written.", files={"a.py": b"x = 1"})
+    world.plan.persist()
+
+
 OPERATIONS: dict[str, Operation] = {
     # --- Repository
     "Repository.session": Changes(lambda w: w.store.session("new"), by=None, why=FOR),
@@ -392,6 +400,13 @@ OPERATIONS: dict[str, Operation] = {
         lambda w: w.store.registers.destroyed_backup(w.store.registers.backups()[0].backup),
         lambda w: w.store.registers.add_backup("tape 1", "ab" * 32),
     ),
+    # --- files of the work
+    "WorkFiles.list": Reads(lambda w: w.plan.files.list()),
+    "WorkFiles.history": Reads(lambda w: w.plan.files.history()),
+    "WorkFiles.read": Reads(lambda w: w.plan.files.read("a.py"), with_a_file),
+    "WorkFiles.blame": Reads(lambda w: w.plan.files.blame("a.py"), with_a_file),
+    "WorkFiles.changes": Reads(lambda w: w.plan.files.changes(w.folder)),
+    "WorkFiles.checkout": Reads(lambda w: w.plan.files.checkout(w.folder / "tree"), with_a_file),
     # --- holds and retention
     "Holds.place": Changes(lambda w: w.store.holds.place("plan", reason="Case 7")),
     "Holds.lift": Changes(

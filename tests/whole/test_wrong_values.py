@@ -40,6 +40,7 @@ HANDLES: dict[str, Callable[[Repository], Any]] = {
     "Refs": lambda store: store.refs,
     "Registers": lambda store: store.registers,
     "Holds": lambda store: store.holds,
+    "WorkFiles": lambda store: store.load("plan").files,
     "Retention": lambda store: store.retention,
     "Checkout": lambda store: store.checkout("main", create=True),
     "Batch": lambda store: store.commit(),

@@ -50,6 +50,7 @@ from trails.session.retention import Retention
 from trails.session.session import Session, load_session
 from trails.session.streaming import Streaming
 from trails.session.tags_notes import Notes, Tags
+from trails.session.work_files import WorkFiles
 from trails.store.queries import query_pool
 from trails.store.queries.query_pool import Rows
 from trails.suggestions import checked
@@ -189,6 +190,10 @@ class AsyncNotes(Twin, of=Notes):
 
 class AsyncRegisters(Twin, of=Registers):
     """The registers of a store: incidents, and what else those who answer for it write down."""
+
+
+class AsyncWorkFiles(Twin, of=WorkFiles):
+    """The files that a session's turns worked on."""
 
 
 class AsyncHolds(Twin, of=Holds):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 from trails.errors import InvalidInput, SecretFound
 from trails.integrity import digests
 from trails.model import content_parts, iris, lineage, validation
+from trails.model.file_versions import check_path, is_file
 from trails.model.validation import InvalidFields
 from trails.model.values import (
     NO_FACTS,
@@ -282,7 +283,9 @@ def check_payloads(given: object) -> tuple[Payload, ...]:
                 "its name in the turn"
             )
         validation.name(each.media_type, "the media type of a payload")
-        if each.name is not None:
+        if is_file(each):
+            check_path(each.name)
+        elif each.name is not None:
             validation.name(each.name, "the name of a payload")
     return carried
 

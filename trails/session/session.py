@@ -21,6 +21,7 @@ from trails.history.removal import detach
 from trails.history.transcript import Turns
 from trails.history.workspace import Workspace
 from trails.model import lineage, sdk_messages, validation
+from trails.model.file_versions import FileContents, file_payloads
 from trails.model.validation import stored_json
 from trails.model.values import (
     MAX_FORK_DEPTH,
@@ -36,6 +37,7 @@ from trails.model.values import (
 )
 from trails.session import blame, cherry_pick, maintenance, presentation, proofs
 from trails.session.registers import Registers
+from trails.session.work_files import WorkFiles
 from trails.store.remote.store import RemoteStore
 
 if TYPE_CHECKING:
@@ -260,6 +262,7 @@ class Session(Handle, Tabular, public=True, reached="store.load(id)"):
         meta: Mapping[str, Any] | None = None,
         as_content: bool = False,
         payloads: Iterable[Payload] = (),
+        files: FileContents = (),
         source_id: str | Sequence[str] | None = None,
         scan: Screening | None = None,
     ) -> Turn:
@@ -282,7 +285,8 @@ class Session(Handle, Tabular, public=True, reached="store.load(id)"):
         With `as_content`, the parts are content whatever they look like: no call, no answer and no reply is read out of
         them, and parts with nothing in them are no mistake. One part may then be given without its list.
         `payloads` are bytes that the turn carries beside its content (`trails.Payload`, at most 256 MiB each): kept once for
-        equal bytes, in no search, read by redactions and scans for secrets.
+        equal bytes, in no search, read by redactions and scans for secrets. `files` says what the turn made of files: their
+        contents by path, None for one that was deleted, or `trails.FileVersion` values, as `files.changes` gives them.
         `scan` says what becomes of a turn that holds what looks like a key or a password: "refuse" raises `SecretFound`,
         "redact" puts a mark in its place, "off" appends it as it is; by default as the store was opened.
 
@@ -308,6 +312,8 @@ class Session(Handle, Tabular, public=True, reached="store.load(id)"):
             raise InvalidInput(
                 "a message as an API has it is appended with append_message(message), not append(message)"
             )
+        if files != ():
+            payloads = [*turn_builder.check_payloads(payloads), *file_payloads(files)]
         options: dict[str, Any] = {
             "author": author,
             "time": time,
@@ -421,6 +427,11 @@ class Session(Handle, Tabular, public=True, reached="store.load(id)"):
         if prompt is not None and in_force is None:
             self.set_system(prompt)
         return self._append_all(made, scan)
+
+    @property
+    def files(self) -> WorkFiles:
+        """The files that its turns worked on: what became of them, and how they were after any turn."""
+        return WorkFiles(self.worktree)
 
     def payload(self, payload: PayloadReference | str) -> bytes:
         """Return the bytes of a payload, of a pending turn's too: given one of a turn's `payloads`, or its digest.

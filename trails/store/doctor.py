@@ -49,6 +49,7 @@ _EXTRAS: Final = {
     "aio": "anyio",
     "stats": "scipy",
     "zstd": "zstandard",
+    "files": "pathspec",
     "postgres": "psycopg",
     "secrets": "detect_secrets",
     "prices": "genai_prices",
