@@ -42,7 +42,7 @@ def chart(found: Comparison, kind: Any, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["box", "strip", "bar"])
 def test_a_chart_names_each_arm_with_how_many_branches_it_has(memory: Repository, kind: str) -> None:
-    shown = chart(tried(memory, ARMS), kind, label="accuracy (share)", title="Two prompts")
+    shown = chart(tried(memory, ARMS), kind, axis="accuracy (share)", title="Two prompts")
     assert {"few", "n = 5", "zero", "n = 5, 1 missing", "meta.arm", "accuracy (share)", "Two prompts"} <= set(shown)
     assert "(root)" not in shown  # it was not tried
 
@@ -113,7 +113,7 @@ def test_the_suffix_says_what_file_is_written_and_the_same_bytes_come_again(
         ("pie", {}, "no plot 'pie'; there are: forest, box, strip, bar, scatter"),
         ("bars", {}, "no plot 'bars'.*'bar'"),
         ("box", {"colour": "x"}, "plot takes no 'colour'"),
-        ("box", {"color_by": "tokens"}, "kind 'box' takes no 'color_by'; it takes: column, label, title"),
+        ("box", {"color_by": "tokens"}, "kind 'box' takes no 'color_by'; it takes: column, axis, title"),
         ("forest", {"column": "meta.score"}, "kind 'forest' takes no 'column'; it takes: color_by, collapse"),
         ("strip", {"column": "meta.score", "against": "tokens"}, "kind 'strip' takes no 'against'"),
         ("scatter", {"column": "meta.score"}, "needs a second column of numbers; name it: against="),
@@ -158,7 +158,7 @@ def test_the_command_draws_a_chart(run: Run, place: Path, tmp_path: Path) -> Non
         tried(store, ARMS)
     chart = str(tmp_path / "c.svg")
     grouped = ("compare", "prompt", "--group-by", "meta.arm")
-    ok(run(*grouped, "--plot", chart, "--kind", "bar", "--column", "meta.score", "--label", "share"))
+    ok(run(*grouped, "--plot", chart, "--kind", "bar", "--column", "meta.score", "--axis", "share"))
     assert {"few", "n = 5, 1 missing", "share"} <= set(texts(Path(chart).read_text("utf-8")))
     for options, complaint in (
         (("--kind", "bar"), "--kind says what to draw; give --plot FILE too"),

@@ -498,7 +498,10 @@ def test_metadata_of_mixed_types_and_numbers_over_64_bits_come_out_whole(store: 
     assert found.to_arrow().to_pydict() == {"meta.mixed": ["1", '"one"', None], "meta.big": [str(2**70), "1", None]}
     assert found.to_pandas()["meta.mixed"].tolist() == [1, "one", None]
     assert found.to_pandas()["meta.big"].tolist() == [2**70, 1, None]
-    assert found.to_csv() == f'meta.mixed,meta.big\r\n1,{2**70}\r\n"""one""",1\r\n,\r\n'
+    ids = [row["session"] for row in found.showing("session")]
+    assert found.to_csv().split("\r\n") == [
+        "session,meta.mixed,meta.big", f"{ids[0]},1,{2**70}", f'{ids[1]},"""one""",1', f"{ids[2]},,", "",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -673,14 +676,38 @@ def test_the_command_gives_json_csv_and_markdown(run: Run, compared: Comparison)
     assert run("prompt", "--format", "markdown", "--columns", columns).stdout == expected.to_markdown()
 
 
+def test_groups_fit_a_terminal_of_eighty_columns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with trails.open("wide.trails", create=True) as store:
+        root = store.create(id=f"claude-code:{'0a1b2c3d' * 4}", label="wide")
+        root.append("user", "Plan a trip")
+        root.persist()
+        for number in range(6):
+            fork = root.fork(
+                meta={"arm": "xy"[number % 2] * 9, "heat": number / 7, "model": "a-model-with-a-long-name"}
+            )
+            fork.append("assistant", "Take the train. " * 9, usage={"input_tokens": 10**number, "output_tokens": 7})
+            fork.persist()
+            store.score(fork, "accuracy", number / 3, by="bob")
+    monkeypatch.setenv("COLUMNS", "80")
+    for options in ((), ("--groups-only",), ("--groups-only", "--columns", "tokens,score.accuracy,total_tokens")):
+        printed = ok(run("wide", "--store", "wide.trails", "--group-by", "meta.arm", *options))
+        assert max(map(len, printed.splitlines())) <= 80
+        assert "tokens" in printed
+        assert "score.accuracy" in printed
+    assert "…" in ok(
+        run("wide", "--store", "wide.trails", "--group-by", "meta.arm")
+    )  # ids are cut, and end as they end
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["prompt", "--caption", "Two arms"], "give --format latex"),
         (["prompt", "--sort-by", "nope"], "no column 'nope'"),
         (["prompt", "--at", "4"], "no branch leaves"),
         (["prompt", "--color-by", "tokens"], "give --plot FILE"),
         (["prompt", "--groups-only"], "--group-by NAMES"),
-        (["prompt", "--plot", "forest.pdf"], "let it end in .svg or .png"),
+        (["prompt", "--plot", "forest.eps"], "let it end in .svg, .pdf or .png"),
         (["prompt", "--plot", "forest.svg", "--color-by", "nope"], "no column 'nope'"),
     ],
 )

@@ -23,8 +23,8 @@ import trails
 from tests.support.places import IMPORTED
 from trails import InvalidInput, Repository, Session
 from trails.compare.comparison import Comparison
-from trails.compare.drawing import shorten_name
 from trails.compare.forest_layout import Stem, axis_of, bundle_lanes, lay_out_forest, owner, ticks
+from trails.display.terminal_text import shorten_name
 
 PLAN = [
     Stem("plan", None, 0, 5),

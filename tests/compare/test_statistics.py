@@ -286,6 +286,32 @@ def test_latex_shows_text_as_it_is() -> None:
     )
 
 
+def test_latex_with_a_caption_is_a_table_that_floats_and_can_be_referred_to() -> None:
+    table = PlainTable({"n": "integer"}, [{"n": 1}])
+    assert to_latex(table, caption="5% of a_b", label="tab:a_b") == (
+        "\\begin{table}[tbp]\n\\centering\n\\caption{5\\% of a\\_b}\n\\label{tab:a_b}\n"
+        "\\begin{tabular}{r}\n\\toprule\nn \\\\\n\\midrule\n1 \\\\\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+    wrong: list[dict[str, Any]] = [
+        {"label": "tab:x"},
+        {"caption": "A", "label": "tab:{x}"},
+        {"caption": "A", "label": ""},
+    ]
+    for options in wrong:
+        with pytest.raises(InvalidInput, match="can be no label of a table in LaTeX"):
+            to_latex(table, **options)
+
+
+def test_latex_has_the_columns_of_a_paper_unless_others_were_chosen(memory: Repository) -> None:
+    found = lab(memory, {"few": [1.0, 2.0], "zero": [None]}, group_by="meta.arm")
+    head = found.to_latex().splitlines()[2]
+    assert head == r"session & label & meta.arm & meta.score \\"  # no tokens and no cost were reported
+    grouped = found.to_latex(groups=True, digits=3).splitlines()
+    assert grouped[2] == r"group & count & meta.score.n & meta.score.mean & meta.score.sd \\"
+    assert grouped[5] == r"few & 2 & 2 & 1.50 & 0.707 \\"
+    assert found.showing("turns").to_latex().splitlines()[2] == r"turns \\"
+
+
 # --- the command
 
 
@@ -326,7 +352,7 @@ def test_the_command_writes_rounded_tables_of_groups(run: Run) -> None:
         "| few | few | 15 | 15 | 20.8 |",
         "| zero | zero | 15 | 15 | 23.0 |",
     ]
-    assert "few & few & 15 & 15 & 20.8" in ok(run("compare", "prompt", *options, "--format", "latex"))
+    assert "few & 15 & 15 & 20.8" in ok(run("compare", "prompt", *options, "--format", "latex"))
 
 
 @pytest.mark.usefixtures("scored")

@@ -13,10 +13,11 @@ from rich.text import Text
 
 from trails.cli import transcript_view
 from trails.cli.options import note
+from trails.compare.comparison import META, SCORE
 from trails.compare.statistics import OUTCOME, ROOT, number
 from trails.display import tables
 from trails.display.tables import NUMERIC
-from trails.display.terminal_text import clean, count, shorten
+from trails.display.terminal_text import clean, count, shorten, shorten_name
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Aggregate, Comparison, Group
@@ -29,6 +30,8 @@ _HEADINGS: Final = {"fork_index": "at", "own_turns": "own", "last_answer": "last
 _ANSWERS: Final = (60, 40, 24)
 """How long a last answer may be: the first of these for which there is room."""
 _CELL: Final = 40
+_NAME: Final = 28
+"""How long a session's name may be where there is no room: its beginning and its end, by which forks differ."""
 _ENDLESS: Final = 100_000
 _FIGURE_NAMES: Final = {"ci": "95% of mean"}
 _FIGURES: Final = ("n", "mean", "sd", "median", "ci", "min", "max", "sum")
@@ -51,6 +54,8 @@ def draw(found: Comparison, *, groups_only: bool, chosen: bool, everything: bool
     left_out: list[str] = []
     if chosen:
         view = _View(found, _ANSWERS[0], {})
+        if groups_only and _width(console, _whole(view, groups_only=True)) > console.width:
+            view = replace(view, brief=True)
     else:
         view, left_out = _fitting(console, found, groups_only=groups_only)
     rows = len(found.groups) if groups_only else len(found)
@@ -116,7 +121,7 @@ def _fitting(console: Console, found: Comparison, *, groups_only: bool) -> tuple
     view = _View(found.showing(_worth_showing(found)), _ANSWERS[0], names)
     lone = [name for name in view.found.columns if name.startswith("meta.") and _filled(view.found, name) == 1]
     left_out: list[str] = []
-    while len(view.found.columns) > 1 and _width(console, _whole(view, groups_only=groups_only)) > console.width:
+    while len(view.found.columns) > 1 and _width(console, _measured(view, groups_only=groups_only)) > console.width:
         shorter = next((limit for limit in _ANSWERS if limit < view.answer), None)
         if shorter is not None:
             view = replace(view, answer=shorter)
@@ -124,10 +129,23 @@ def _fitting(console: Console, found: Comparison, *, groups_only: bool) -> tuple
         if groups_only and not view.brief:
             view = replace(view, brief=True)
             continue
+        if max(map(len, view.names.values())) > _NAME:
+            view = replace(view, names={each: shorten_name(name, _NAME) for each, name in view.names.items()})
+            continue
         shown = view.found.columns
         left_out.append(next(name for name in (*lone, *_FIRST_TO_GO, *reversed(shown)) if name in shown))
         view = replace(view, found=view.found.showing([name for name in shown if name != left_out[-1]]))
     return view, left_out
+
+
+def _measured(view: _View, *, groups_only: bool) -> Table:
+    """Return a table as wide as what will be printed: groups with their statistics as one table."""
+    if groups_only or not view.found.groups:
+        return _whole(view, groups_only=groups_only)
+    made = _table(view, view.found.rows)
+    for group in view.found.groups:
+        _add_figures(made, view, group)
+    return made
 
 
 def _filled(found: Comparison, name: str) -> int:
@@ -137,7 +155,8 @@ def _filled(found: Comparison, name: str) -> int:
 
 def _worth_showing(found: Comparison) -> list[str]:
     """Return the columns that tell branches apart at a glance: none that is empty, and none that a group's line says."""
-    wanted = [*_SHOWN, *(name for name in found.kinds if name.startswith("meta.")), "last_answer"]
+    scores = [name for name in found.kinds if name.startswith(SCORE)]
+    wanted = [*_SHOWN, *scores, *(name for name in found.kinds if name.startswith(META)), "last_answer"]
     grouped = found.groups[0].key if found.groups else {}
     rows = found.showing(wanted).rows
     there = [name for name in wanted if any(row[name] not in (None, [], {}) for row in rows)]
@@ -189,12 +208,19 @@ def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None =
     made = transcript_view.table(*headings, right=_numbers(headings, [view.found.kinds[name] for name in columns]))
     for row in rows:
         _add(made, [view.cell(name, row[name]) for name in columns])
-    if group is not None and len(group) > 1 and any(name in group.aggregates for name in columns):
-        made.add_section()
+    if group is not None:
+        _add_figures(made, view, group)
+    return made
+
+
+def _add_figures(table: Table, view: _View, group: Group) -> None:
+    """Add the statistics of a group of more than one branch below its rows."""
+    columns = view.found.columns
+    if len(group) > 1 and any(name in group.aggregates for name in columns):
+        table.add_section()
         for figure in _FIGURES:
             cells = [_figure(group.aggregates.get(name), figure) for name in columns]
-            _add(made, [cells[0] or _FIGURE_NAMES.get(figure, figure), *cells[1:]], style="dim")
-    return made
+            _add(table, [cells[0] or _FIGURE_NAMES.get(figure, figure), *cells[1:]], style="dim")
 
 
 def _table_of_groups(view: _View, most: int | None) -> Table:

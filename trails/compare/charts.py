@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from trails.compare import drawing
 from trails.compare.statistics import ROOT, Aggregate
 from trails.display.tables import significant
+from trails.display.terminal_text import shorten_name
 from trails.errors import InvalidInput
 
 ChartKind = Literal["box", "strip", "bar", "scatter"]
@@ -249,7 +250,7 @@ def _scatter(arms: Sequence[ArmPoints], captions: Captions) -> Figure:
     _scale(axes, [x for arm in arms for x, _ in arm.pairs])
     _scale(axes, [y for arm in arms for _, y in arm.pairs], axis="y")
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-    axes.set_ylabel(drawing.shorten_name(captions.label, 60))
+    axes.set_ylabel(shorten_name(captions.label, 60))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     left_out = sum(len(arm.numbers) - len(arm.pairs) for arm in arms)
     _finish(
@@ -285,9 +286,9 @@ def _short_names(names: Sequence[str]) -> list[str]:
     ([40, 1], 2)
     """
     limit = _LONGEST
-    while len({drawing.shorten_name(name, limit) for name in names}) < len(set(names)) and limit < max(map(len, names)):
+    while len({shorten_name(name, limit) for name in names}) < len(set(names)) and limit < max(map(len, names)):
         limit += 10
-    return [drawing.shorten_name(name, limit) for name in names]
+    return [shorten_name(name, limit) for name in names]
 
 
 def _write(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
@@ -328,7 +329,7 @@ def _finish(figure: Figure, axes: Axes, captions: Captions, note: str) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     middle = left + axes.get_position().width / 2
-    label = drawing.shorten_name(captions.against or captions.label, 60)
+    label = shorten_name(captions.against or captions.label, 60)
     _write(figure, middle, 0.38 / height, label, ha="center")
     _write(figure, _EDGE / width, 0.13 / height, note, color=drawing.INK, fontsize=drawing.SMALL)
     if captions.title:
@@ -337,7 +338,7 @@ def _finish(figure: Figure, axes: Axes, captions: Captions, note: str) -> None:
             figure,
             _EDGE / width,
             1 - 0.16 / height,
-            drawing.shorten_name(captions.title, limit),
+            shorten_name(captions.title, limit),
             fontsize=9,
             fontweight="bold",
         )

@@ -93,13 +93,13 @@ class PlotOptions(TypedDict, total=False):
 
     column: str | None
     against: str | None
-    label: str | None
+    axis: str | None
     title: str | None
     color_by: str | None
     collapse: bool | None
 
 
-_OF_CHARTS: Final = ("column", "label", "title")
+_OF_CHARTS: Final = ("column", "axis", "title")
 
 
 def _check_plot(kind: str, options: Mapping[str, Any]) -> None:
@@ -496,11 +496,12 @@ class Comparison(Tabular):
     def to_csv(self, *, groups: bool = False, figures: Names = None, safe: bool = True) -> str:
         """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group (`table`).
 
-        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. A text
-        that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-`, `@` or a tab, gets a `'` before it;
-        `safe=False` writes it as it is.
+        Each row begins with its name: the session's id, shown or not, or the group's. Missing cells are empty; tools are
+        written `search=3; sum=1`, models `a; b`, nested metadata as JSON. A text that a spreadsheet would take for a
+        formula, since it begins with `=`, `+`, `-`, `@` or a tab, gets a `'` before it; `safe=False` writes it as it is.
         """
-        return tables.to_csv(self.table(groups=groups, figures=figures), safe=safe)
+        named = self if groups or "session" in self.columns else self.showing(["session", *self.columns])
+        return tables.to_csv(named.table(groups=groups, figures=figures), safe=safe)
 
     def to_markdown(self, *, groups: bool = False, figures: Names = None, digits: int | None = None) -> str:
         """Return a Markdown table: a row a branch in order, or, with `groups`, a row a group (`table`). No text is shortened.
@@ -509,9 +510,40 @@ class Comparison(Tabular):
         """
         return tables.to_markdown(self.table(groups=groups, figures=figures), digits=digits)
 
-    def to_latex(self, *, groups: bool = False, figures: Names = None, digits: int | None = None) -> str:
-        """Return the same as a `tabular` of LaTeX with the rules of the package booktabs; nothing in a text is markup."""
-        return tables.to_latex(self.table(groups=groups, figures=figures), digits=digits)
+    def to_latex(
+        self,
+        *,
+        groups: bool = False,
+        figures: Names = None,
+        digits: int | None = None,
+        caption: str | None = None,
+        label: str | None = None,
+    ) -> str:
+        """Return the same as a `tabular` of LaTeX with the rules of the package booktabs; nothing in a text is markup.
+
+        Unless columns were chosen, it has those that a paper shows: session, label, metadata, scores, tokens and cost, where
+        there are any. `figures` of groups are n, mean and sd unless given, and a group's name stands for its values. With a
+        `caption`, it is a `table` that floats, and `label` is what `\\ref` calls it by. `digits` as in `to_markdown`.
+
+        Raises `InvalidInput` for a label with other characters than letters, digits and `:._/-`, or without a caption.
+        """
+        shown = self.showing(self._of_papers()) if self.columns == tuple(self.kinds) else self
+        table = shown.table(groups=groups, figures=("n", "mean", "sd") if groups and figures is None else figures)
+        if groups:
+            kinds = {name: kind for name, kind in table.kinds.items() if name not in self.groups[0].key}
+            table = PlainTable(kinds, table.rows)
+        return tables.to_latex(table, digits=digits, caption=caption, label=label)
+
+    def _of_papers(self) -> list[str]:
+        """Return the columns that a paper shows, of those in which there is anything."""
+        wanted = (
+            "session",
+            "label",
+            *(name for name in self.kinds if name.startswith((META, SCORE))),
+            "tokens",
+            "cost",
+        )
+        return [name for name in wanted if any(row[name] not in (None, "") for row in self._all_rows)]
 
     def to_pandas(self, *, groups: bool = False, figures: Names = None) -> Any:
         """Return a `pandas.DataFrame`: a row a branch in order, or, with `groups`, a row a group (`table`).
@@ -555,7 +587,7 @@ class Comparison(Tabular):
         - "bar": the mean of each arm with its 95% interval (`Aggregate.ci`, of at least 2 numbers), in figures beside it.
         - "scatter": each branch by `against`, another column, and `column`; an arm has a colour and a mark.
 
-        Arms are the groups; a scatter needs none. Each has its n, and says how many branches have no number. `label` is what
+        Arms are the groups; a scatter needs none. Each has its n, and says how many branches have no number. `axis` is what
         the numbers' axis is called, with their unit (default: the column's name), `title` a line above the chart.
 
         In a forest, the index of turns lies along: a branch runs from its fork index to its length and leaves its parent
@@ -605,7 +637,7 @@ class Comparison(Tabular):
         ]
         by = ", ".join(self.groups[0].key) if self.groups else ""
         return draw_chart(
-            kind, arms, Captions(options.get("label") or name, by, along or "", options.get("title")), form
+            kind, arms, Captions(options.get("axis") or name, by, along or "", options.get("title")), form
         )
 
     def _only_score(self) -> str:

@@ -59,19 +59,6 @@ class Drawing:
         return self.svg
 
 
-def shorten_name(text: str, limit: int) -> str:
-    """Return text as one line of at most `limit` characters: what tells forks apart stands at the end of their names.
-
-    >>> shorten_name("prompt~fork-00ff00ff", 12)
-    'promp…ff00ff'
-    """
-    line = " ".join(text.split())
-    if len(line) <= limit:
-        return line
-    half = limit // 2
-    return f"{line[: limit - half - 1]}…{line[-half:]}"
-
-
 @contextmanager
 def drawing_settings(form: str) -> Iterator[None]:
     """Draw with the same settings everywhere, whatever the host has set, and leave the host's as they were.

@@ -33,12 +33,12 @@ from trails.compare.drawing import (
     drawing_settings,
     figure_bytes,
     least_width,
-    shorten_name,
 )
 from trails.compare.forest_layout import Bundle, Lane, Layout, Stem, bundle_lanes, lay_out_forest, ticks
 from trails.compare.statistics import mean
 from trails.display import tables
 from trails.display.tables import NUMERIC, Kind
+from trails.display.terminal_text import shorten_name
 from trails.errors import InvalidInput
 
 _dates: Final[Any] = mpl_dates  # its classes carry no types

@@ -233,12 +233,24 @@ _LATEX: Final = {
 }
 
 
-def to_latex(table: PlainTable, *, digits: int | None = None) -> str:
+_LATEX_LABEL: Final = re.compile(r"[A-Za-z0-9:._/-]+")
+
+
+def to_latex(
+    table: PlainTable, *, digits: int | None = None, caption: str | None = None, label: str | None = None
+) -> str:
     """Return a table as a `tabular` of LaTeX, with the rules of the package booktabs; text in it is never markup.
 
     Numbers stand to the right, rounded to `digits` (1 to 15) significant digits where given. Whatever breaks a line is a space.
+    With a `caption`, which stands above and is no markup either, it is a `table` that floats, and `label` is what `\\ref`
+    calls it by: letters, digits and `:._/-`. Raises `InvalidInput` for another label, or one without a caption.
     """
     checked_digits(digits)
+    if label is not None and (caption is None or not _LATEX_LABEL.fullmatch(label)):
+        raise InvalidInput(
+            f"{label!r} can be no label of a table in LaTeX: it has letters, digits and :._/- only, and needs a caption, "
+            "whose number it stands for"
+        )
     columns = "".join("r" if kind in NUMERIC else "l" for kind in table.kinds.values())
     head = [_latex(name) for name in table.kinds]
 
@@ -248,7 +260,11 @@ def to_latex(table: PlainTable, *, digits: int | None = None) -> str:
     rows = _cells(table.rows, table, write)
     body = "".join(f"{' & '.join(cells)} \\\\\n" for cells in rows)
     start = f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{' & '.join(head)} \\\\\n\\midrule\n"
-    return f"{start}{body}\\bottomrule\n\\end{{tabular}}\n"
+    tabular = f"{start}{body}\\bottomrule\n\\end{{tabular}}\n"
+    if caption is None:
+        return tabular
+    named = "" if label is None else f"\\label{{{label}}}\n"
+    return f"\\begin{{table}}[tbp]\n\\centering\n\\caption{{{_latex(caption)}}}\n{named}{tabular}\\end{{table}}\n"
 
 
 def _latex(cell: str) -> str:

@@ -49,6 +49,19 @@ def shorten(text: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def shorten_name(text: str, limit: int) -> str:
+    """Return text as one line of at most `limit` characters: what tells forks apart stands at the end of their names.
+
+    >>> shorten_name("prompt~fork-00ff00ff", 12)
+    'promp…ff00ff'
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    half = limit // 2
+    return f"{line[: limit - half - 1]}…{line[-half:]}"
+
+
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural where it is due.
 

@@ -61,8 +61,10 @@ def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str 
 @cli.option("--color-by NAME", "Colour the forest by this column; default: tokens.")
 @cli.option("--column NAME", "The numbers of a chart; default: the only score there is.")
 @cli.option("--against NAME", "The other column of a scatter.")
-@cli.option("--label TEXT", "What a chart's axis is called, with the unit.")
+@cli.option("--axis TEXT", "What a chart's axis is called, with the unit.")
 @cli.option("--title TEXT", "What stands above a chart.")
+@cli.option("--caption TEXT", "A caption: latex, which then is a table that floats.")
+@cli.option("--label NAME", "What \\\\ref calls that table by, such as tab:arms.")
 @cli.option("--force", "Replace the drawing's file if it is there.")
 def compare(
     *,
@@ -75,8 +77,10 @@ def compare(
     color_by: str | None,
     column: str | None,
     against: str | None,
-    label: str | None,
+    axis: str | None,
     title: str | None,
+    caption: str | None,
+    label: str | None,
     force: bool,
     tested: str | None,
     between: tuple[str, str] | None,
@@ -106,13 +110,17 @@ def compare(
         (color_by is not None and plot is None, "--color-by says how to colour a drawing; give --plot FILE too"),
         (kind is not None and plot is None, "--kind says what to draw; give --plot FILE too"),
         (
-            kind in (None, "forest") and any((column, against, label, title)),
-            "--column, --against, --label and --title are a chart's; give --plot FILE --kind box, for instance",
+            kind in (None, "forest") and any((column, against, axis, title)),
+            "--column, --against, --axis and --title are a chart's; give --plot FILE --kind box, for instance",
         ),
         (groups_only and not (is_grouped or collapse), "--groups-only needs columns to group by: --group-by NAMES"),
         (collapse and is_grouped, "--collapse groups by outcome; leave --group-by and --arm out"),
         (bool(figures) and not groups_only, "--figures are those of groups; give --groups-only too"),
         (digits is not None and form not in ("markdown", "latex"), "--digits rounds markdown and latex; give --format"),
+        (
+            bool(caption or label) and form != "latex",
+            "--caption and --label are of a table in LaTeX; give --format latex",
+        ),
         (tested is not None and not is_grouped, "--test needs groups: --group-by NAMES or --arm PATTERN"),
         (tested is None and (between is not None or method is not None), "--between and --method go with --test NAME"),
         (
@@ -132,7 +140,7 @@ def compare(
     )
     found = found.collapsed() if collapse else found
     if plot is not None:
-        chart: Any = {"column": column, "against": against, "label": label, "title": title, "color_by": color_by}
+        chart: Any = {"column": column, "against": against, "axis": axis, "title": title, "color_by": color_by}
         if kind in (None, "forest"):
             chart |= {"color_by": color_by or "tokens", "collapse": False if everything else None}
         found.plot(plot, kind=kind or "forest", **chart)
@@ -144,9 +152,10 @@ def compare(
         cli.print_json(found.to_dict())
     elif form == "csv":
         sys.stdout.write(clean_csv(found.to_csv(**wanted, safe=csv_safe)))
-    elif form in ("markdown", "latex"):
-        write = found.to_markdown if form == "markdown" else found.to_latex
-        sys.stdout.write(clean(write(**wanted, digits=digits)))
+    elif form == "markdown":
+        sys.stdout.write(clean(found.to_markdown(**wanted, digits=digits)))
+    elif form == "latex":
+        sys.stdout.write(clean(found.to_latex(**wanted, digits=digits, caption=caption, label=label)))
     elif form == "table" or plot is None:
         from trails.cli import comparison_view
 
