@@ -83,7 +83,6 @@ types: $(VENV)/.dev
 	$(BIN)/python -m tests.support.typed_programs $(EXAMPLES)
 	$(BIN)/mypy --strict $(EXAMPLES)/page_*.py
 
-# It fetches its engine from the network the first time.
 pyright: $(VENV)/.dev
 	$(BIN)/python -m tests.support.typed_programs $(EXAMPLES)
 	$(BIN)/pyright --pythonpath $(BIN)/python $(EXAMPLES)
