@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 
 import trails
 from trails import errors
-from trails.cli.help import PAGES, error_pages
+from trails.cli.help import PAGES, TUTORIALS, error_pages
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GUIDE: Final = "trails/guide"
@@ -75,6 +75,7 @@ def navigation() -> list[Any]:
     benchmarks = [name for name in GATHERED.values() if name.startswith("benchmarks/")]
     return [
         {"Home": "index.md"},
+        {"Tutorials": [f"{name}.md" for name in TUTORIALS]},
         {"Guide": [{title: pages} for title, pages in sections().items()]},
         {
             "Reference": [
@@ -160,10 +161,11 @@ class Document:
 
 def documents() -> dict[str, list[Document]]:
     """Return the pages that models read, by section. What is optional for a model comes last."""
+    tutorials = [_document(f"{GUIDE}/{name}.md") for name in TUTORIALS]
     guide = {title: [_document(f"{GUIDE}/{name}") for name in names] for title, names in sections().items()}
     errors_ = [_document(f"{GUIDE}/{name}.md") for name in error_pages()]
     others = [_document(path) for path in GATHERED if path != "README.md"]
-    return {"Start": [_document("README.md")], **guide, "Errors": errors_, "Optional": others}
+    return {"Start": [_document("README.md"), *tutorials], **guide, "Errors": errors_, "Optional": others}
 
 
 def _document(path: str) -> Document:

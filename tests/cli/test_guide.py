@@ -17,7 +17,7 @@ from click.testing import Result
 from tests.support.commands import invoke
 from tests.support.places import IMPORTED
 from trails.cli import main
-from trails.cli.help import FOLDER, PAGES, error_pages, read_page, with_commands
+from trails.cli.help import FOLDER, PAGES, TUTORIALS, error_pages, read_page, with_commands
 
 
 def guide(*arguments: str) -> Result:
@@ -63,7 +63,7 @@ def test_the_pages_are_those_in_the_folder() -> None:
         assert {file.suffix for file in (FOLDER / name).iterdir()} == suffixes
 
 
-@pytest.mark.parametrize("name", [*PAGES, *error_pages()])
+@pytest.mark.parametrize("name", [*PAGES, *TUTORIALS, *error_pages()])
 def test_a_page_opens_with_a_title_a_line_and_an_example(name: str) -> None:
     title, blank, summary, after, *rest = read_page(name).text.splitlines()
     assert title.startswith("# ")
@@ -124,7 +124,10 @@ def test_an_unknown_page_is_refused_with_the_pages_there_are(given: str, nearest
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: the guide has no page {given!r}")
-    assert f"its pages are: {', '.join(PAGES)}, and those that `trails guide errors` lists" in line
+    assert (
+        f"its pages are: {', '.join(PAGES)}, and those that `trails guide tutorials` and `trails guide errors` list"
+        in line
+    )
     assert line.count("did you mean") == (nearest is not None)
     assert nearest is None or f"(did you mean {nearest!r}?)" in line
 
@@ -132,7 +135,7 @@ def test_an_unknown_page_is_refused_with_the_pages_there_are(given: str, nearest
 def test_a_shell_completes_the_names_of_pages() -> None:
     shell = ShellComplete(main, {}, "trails", "_TRAILS_COMPLETE")
     assert [item.value for item in shell.get_completions(["guide"], "pro")] == ["provenance", "proofs"]
-    assert [item.value for item in shell.get_completions(["guide"], "")] == [*PAGES, "errors"]
+    assert [item.value for item in shell.get_completions(["guide"], "")] == [*PAGES, "tutorials", "errors"]
     assert [item.value for item in shell.get_completions(["guide"], "errors/head")] == ["errors/head-conflict"]
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "trails" / "guide").glob("*.md")))
+_GUIDE: Final = ROOT / "trails" / "guide"
+PAGES: Final = (ROOT / "README.md", *sorted(_GUIDE.glob("*.md")), *sorted(_GUIDE.glob("tutorials/*.md")))
 """The pages for tasks: those about errors show what is wrong, some of it for a type checker, too."""
 _BLOCK: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -52,7 +53,8 @@ def write(folder: Path) -> list[Path]:
     for page in PAGES:
         text = program(page.read_text("utf-8"))
         if text.strip() and "trails.adapters" not in text:
-            file = folder / f"page_{page.stem.lower().replace('-', '_')}.py"
+            kind = "page_tutorial" if page.parent.name == "tutorials" else "page"
+            file = folder / f"{kind}_{page.stem.lower().replace('-', '_')}.py"
             file.write_text(text, "utf-8")
             written.append(file)
     return written

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import doctest
-import os
 import pkgutil
 import re
 import shlex
@@ -25,20 +24,21 @@ import pytest
 import trails
 from tests.support import audit_page
 from tests.support.commands import invoke, ok
+from tests.support.documents import in_a_shell, run_here
 from tests.support.machines import Size
-from tests.support.places import IMPORTED, ROOT
+from tests.support.places import ROOT
 from tests.support.query_rules import lint
 from trails import errors
-from trails.cli.help import PAGES, error_pages, read_page
+from trails.cli.help import PAGES, TUTORIALS, error_pages, read_page
 from trails.exchange.formats import all_formats
 from trails.rdf import query_files, vocab
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
-GUIDE = {name: read_page(name).text for name in (*PAGES, *error_pages())}
-SHOWN = {"README": README, **GUIDE}
-"""The documents whose examples run, each by itself, from its first example to its last."""
+GUIDE = {name: read_page(name).text for name in (*PAGES, *TUTORIALS, *error_pages())}
+SHOWN = {"README": README, **{name: text for name, text in GUIDE.items() if name not in TUTORIALS}}
+"""The documents whose examples run, each by itself, from its first example to its last; `test_tutorials.py` has the tutorials."""
 DOCUMENTS = {"README": README, "CONTRIBUTING": CONTRIBUTING, "CHANGELOG": CHANGELOG, **GUIDE}
 every_example = pytest.mark.parametrize("document", SHOWN)
 every_document = pytest.mark.parametrize("document", DOCUMENTS)
@@ -120,6 +120,7 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     assert set(fences[::2]) <= {
         "python",
         "console",
+        *(["text"] if page in TUTORIALS else []),
         *(
             {"graph": ["trig"], "postgres": ["ini"], "postgres-operations": ["sql"], "mcp": ["json", "toml"]}.get(
                 page, []
@@ -190,34 +191,6 @@ def test_the_commands_of_a_document_run_one_after_the_other(
             run_here(line)
     else:
         in_a_shell("\n".join(commands), tmp_path)
-
-
-def run_here(line: str) -> None:
-    """Run a line of a document in this process; where a shell has more to do than to put in what a command prints, there."""
-    line = re.sub(r"\$\(trails (.*?)\)", lambda found: ok(invoke(*shlex.split(found[1]))).strip(), line)
-    command, _, given = line.partition(" <<< ")
-    if re.search(r"[|<>$`&;*~]", re.sub(r"'[^']*'|\"[^\"$`]*\"", "", command)):
-        in_a_shell(line, Path.cwd())
-    else:
-        ok(invoke(*shlex.split(command)[1:], stdin="".join(f"{text}\n" for text in shlex.split(given))))
-
-
-def in_a_shell(script: str, folder: Path) -> None:
-    """Run lines of a document in a folder, as somebody would who pastes them into a terminal."""
-    start = f'set -eu -o pipefail; trails() {{ "{sys.executable}" -m trails "$@"; }}\n'
-    environment = {name: value for name, value in os.environ.items() if name != "TRAILS_STORE"}
-    environment["PYTHONPATH"] = str(IMPORTED)
-    done = subprocess.run(
-        ["bash", "-xc", start + script],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_the_page_on_the_command_line_shows_every_command() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
-from trails.cli.help import PAGES, error_pages
+from trails.cli.help import PAGES, TUTORIALS, error_pages
 from trails.rdf import query_files
 
 NEEDED = {
@@ -71,7 +71,7 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
-    pages = {f"trails/guide/{page}.md" for page in (*PAGES, *error_pages())}
+    pages = {f"trails/guide/{page}.md" for page in (*PAGES, *TUTORIALS, *error_pages())}
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
     asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in query_files.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked

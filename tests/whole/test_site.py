@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from tests.support.places import ROOT
-from trails.cli.help import PAGES, error_pages
+from trails.cli.help import PAGES, TUTORIALS, error_pages
 
 CONFIGURATION = ROOT / ".ci" / "docs" / "mkdocs.yml"
 if not os.environ.get("CI"):  # which must have it
@@ -146,7 +146,7 @@ def test_the_search_has_the_texts_of_all_pages(site: Path) -> None:
 @pytest.mark.slow
 def test_the_links_for_models_lead_to_pages_in_markdown(site: Path) -> None:
     links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): .+$", (site / "llms.txt").read_text("utf-8"), re.MULTILINE)
-    assert {f"{page}.html.md" for page in (*PAGES, *error_pages())} <= set(links)
+    assert {f"{page}.html.md" for page in (*PAGES, *TUTORIALS, *error_pages())} <= set(links)
     whole = (site / "llms-full.txt").read_text("utf-8")
     for link in links:
         text = (site / link).read_text("utf-8")

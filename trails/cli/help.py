@@ -134,11 +134,15 @@ _NAMES: Final = """
 """
 PAGES: Final = tuple(_NAMES.split())
 """In the order in which one would read them."""
+TUTORIALS: Final = tuple(
+    f"tutorials/{name}" for name in ("transcripts-on-disk", "python-program", "compare-arms", "audit", "shared-server")
+)
+"""The tutorials, each for another reader; `tutorials` by itself lists them."""
 ERRORS: Final = "errors"
 """What the pages of errors have in common: `errors/head-conflict`; by itself, it lists them."""
 _PAGE_WIDTH: Final = 120
 """No line of a page is wider: longer ones are hard to read."""
-_LINK: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)?((?:errors/)?[a-z-]+)\.md\)")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)?((?:errors/|tutorials/)?[a-z-]+)\.md\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,19 @@ def error_pages() -> tuple[str, ...]:
     return tuple(sorted(f"{ERRORS}/{file.stem}" for file in (FOLDER / ERRORS).glob("*.md")))
 
 
+def _lists() -> dict[str, tuple[str, ...]]:
+    """Return what each name lists that is a folder of pages."""
+    return {"tutorials": TUTORIALS, ERRORS: error_pages()}
+
+
 def read_page(name: str) -> GuidePage:
     """Return a page by its name, or raise `InvalidInput` with the names there are and the nearest of them."""
-    if name not in PAGES and name not in error_pages():
-        near = did_you_mean(name, (*PAGES, *error_pages()), most=1, cutoff=0.5)
+    names = (*PAGES, *TUTORIALS, *error_pages())
+    if name not in names:
+        near = did_you_mean(name, names, most=1, cutoff=0.5)
         raise InvalidInput(
             f"the guide has no page {name!r}{near}; its pages are: {', '.join(PAGES)}, and those that "
-            f"`trails guide {ERRORS}` lists"
+            f"`trails guide tutorials` and `trails guide {ERRORS}` list"
         )
     return GuidePage(name, (FOLDER / f"{name}.md").read_text("utf-8"))
 
@@ -191,7 +201,8 @@ def _as_command(link: re.Match[str]) -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names = error_pages() if incomplete.startswith(f"{ERRORS}/") else (*PAGES, ERRORS)
+    lists = _lists()
+    names = lists.get(incomplete.partition("/")[0], ()) if "/" in incomplete else (*PAGES, *lists)
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -200,13 +211,14 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def guide(page: str | None) -> None:
     """Show a page of the guide, or list the pages.
 
-    A page is about one task, with examples; each error has one too, which its message names, and `trails guide errors`
-    lists those. On a terminal a page is laid out for reading; in a pipe it is Markdown.
+    A page is about one task, with examples. `trails guide tutorials` lists the tutorials. Each error has a page too, which its
+    message names: `trails guide errors` lists those. On a terminal a page is laid out for reading; in a pipe it is Markdown.
     """
-    if page is None or page == ERRORS:
-        pages = [read_page(name) for name in (PAGES if page is None else error_pages())]
+    lists = _lists()
+    if page is None or page in lists:
+        pages = [read_page(name) for name in (PAGES if page is None else lists[page])]
         value = {"pages": [_described(each) for each in pages]}
-        said = f"`trails guide PAGE` shows a page, `trails guide {ERRORS}` lists those of errors"
+        said = f"`trails guide PAGE` shows a page, `trails guide tutorials` lists tutorials, `trails guide {ERRORS}` the errors"
         column = "what it is for"
         draw = cli.table(f"page,{column}", lambda page: (page.name, page.summary), fold=(column,))
         cli.answer(value, pages, draw, said=said)
