@@ -127,7 +127,8 @@ def _roff_text(text: str) -> str:
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 _NAMES: Final = """
-    python command-line branches notebooks context rerun pipeline messages agents keys async graph provenance transcripts
+    python command-line cheat-sheet branches notebooks context rerun pipeline messages agents keys async graph provenance
+    transcripts
     recording proofs as-of-then audit redaction durability moving postgres postgres-operations mirrors serve console access
     remote sparql-endpoint mcp langgraph claude-agent-sdk openai-agents google-adk langchain pydantic-ai agent-framework
     opentelemetry compared
