@@ -304,6 +304,7 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.delete": Changes(lambda w: w.store.delete("plan", children="cascade")),
     "Repository.detach": Changes(lambda w: w.store.detach("fork")),
     "Repository.flatten": Changes(lambda w: w.store.flatten("fork", id="flat")),
+    "Repository.align": Reads(lambda w: w.store.align(["plan", "fork"])),
     "Repository.diff": Reads(lambda w: w.store.diff("plan", "fork")),
     "Repository.context": Reads(lambda w: w.store.context("plan")),
     "Repository.search": Reads(lambda w: w.store.search("Zermatt")),

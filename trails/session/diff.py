@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from trails import compare
+from trails.compare.alignment import SHOWN_PREFIX, Alignment, align_tails
 from trails.compare.session_diff import Tail, diff_tails
 from trails.compare.value_diff import Ancestor
 from trails.errors import IntegrityError, InvalidInput
@@ -12,7 +14,7 @@ from trails.history.lookup import names
 from trails.history.pending_session import Worktree
 from trails.history.workspace import Workspace
 from trails.integrity import digests
-from trails.model import lineage
+from trails.model import iris, lineage
 from trails.model.values import SessionRecord, Turn
 
 
@@ -26,6 +28,28 @@ def diff_between(left: DiffSide, right: DiffSide) -> compare.Diff:
     ancestor = _ancestor(left, right)
     common = ancestor.turns if ancestor else 0
     return diff_tails(_tail(left, common, ancestor), _tail(right, common, ancestor), ancestor)
+
+
+MAX_ALIGNED: Final = 20
+
+
+def alignment_of(workspace: Workspace, given: Sequence[Worktree | str]) -> Alignment:
+    """Return several sessions beside each other, each a reference into a store or an open handle."""
+    if not 2 <= len(given) <= MAX_ALIGNED:
+        raise InvalidInput(f"an alignment is of 2 to {MAX_ALIGNED} sessions, not {len(given)}")
+    sides = [_side(workspace, each) for each in given]
+    if len({side.name for side in sides}) < len(sides):
+        raise InvalidInput("an alignment names each session once")
+    ancestors = [_ancestor(sides[0], side) for side in sides[1:]]
+    common = min(0 if ancestor is None else ancestor.turns for ancestor in ancestors)
+    start = max(0, common - SHOWN_PREFIX)
+    prefix = sides[0].tail(start)[: common - start]
+    digest = prefix[-1].digest if prefix else digests.GENESIS
+    tails = []
+    for side in sides:
+        turns = side.tail(common)
+        tails.append(Tail(side.name, side.session_id, common, turns, turns[-1].digest if turns else digest))
+    return align_tails(tails, prefix)
 
 
 def _tail(side: DiffSide, start: int, ancestor: Ancestor | None) -> Tail:
@@ -47,7 +71,8 @@ class StoredSide:
 
     def __init__(self, workspace: Workspace, place: names.Revision) -> None:
         """Look its lineage up; nothing of its turns is read."""
-        self.name, self.session_id, self.workspace = place.ref, place.session_id, workspace
+        self.name = iris.session_id(place.ref) if iris.is_session(place.ref) else place.ref
+        self.session_id, self.workspace = place.session_id, workspace
         self._reader = workspace.reader
         self.runs = lineage.segments(self._reader.lineage(place.session_id), place.end)
 

@@ -72,6 +72,7 @@ from trails.store.queries.query_pool import NO_LIMITS, QueryLimits, Rows
 if TYPE_CHECKING:
     from trails.compare import Diff
     from trails.compare.agreement import Agreement
+    from trails.compare.alignment import Alignment
     from trails.compare.comparison import Comparison
     from trails.context import Context
     from trails.context.messages import Counter
@@ -605,6 +606,31 @@ class Repository(Handle, public=True, reached="store"):
                 for each in places
             ]
             self.workspace.note_read("diff", *named)
+        return found
+
+    def align(self, sessions: Sequence[Session | SessionRecord | str]) -> Alignment:
+        """Return 2 to 20 sessions beside each other: the turns that all share, then rows of turns, one a session.
+
+        Each is given as to `diff`. The rows begin after the last turn that all share. Turns stand in one row that say the
+        same, else those of one role that are most alike, in order. Each session is aligned with the rows of those before it.
+
+        Raises `InvalidInput` for one session, more than 20, or one named twice, and what `diff` raises.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Plan a trip")
+        ...     for way in ("By train", "By bus", "By train"):
+        ...         fork = s.fork(); _ = fork.append("assistant", way); _ = fork.persist()
+        ...     found = store.align(s.branches())
+        ...     found.common, [row.variants for row in found.rows]
+        (1, [(0, 1, 0)])
+        """
+        from trails.session.diff import alignment_of  # noqa: PLC0415 - only those who compare need it
+
+        places = [parse_place(each) for each in sessions]
+        found = alignment_of(self.workspace, places)
+        if self.workspace.reads.is_on:
+            self.workspace.note_read("diff", *(side.session_id for side in found.sides))
         return found
 
     def context(

@@ -212,6 +212,7 @@ _DOCUMENTS: Final = ("markdown", "html", "patch")
 @cli.command("diff", pager=True, as_of=True)
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
+@click.argument("more", metavar="[MORE]...", nargs=-1)
 @cli.option("--side-by-side -y", "Both sides beside each other.")
 @cli.option(
     "--format",
@@ -223,14 +224,17 @@ _DOCUMENTS: Final = ("markdown", "html", "patch")
 @cli.option("--force", "Replace the file if it is there.")
 @cli.option("--full", "Whole texts in the text output; the other formats always have them.")
 @cli.option("--exit-code", "End with 1 if something differs.")
-def diff(*, left: str, right: str, output: Path | None, force: bool, exit_code: bool, **how: Any) -> None:
+def diff(
+    *, left: str, right: str, more: tuple[str, ...], output: Path | None, force: bool, exit_code: bool, **how: Any
+) -> None:
     """Show what differs between two sessions.
 
     A and B are ids, IRIs, labels or tags; NAME@5 is the first five turns of NAME. The turns that both share are not
     read. After them the two are aligned: turns that say the same, that changed, and that only one side has. Turns are
-    the same when role, content and tool calls agree, whenever they were written.
+    the same when role, content and tool calls agree, whenever they were written. Three and more stand beside each other,
+    a column each where there is room: as text or JSON.
     """
-    from trails.cli import diff_formats
+    from trails.cli import alignment_view, diff_formats
     from trails.compare import diff_documents
 
     output = None if str(output) == "-" else output
@@ -242,13 +246,20 @@ def diff(*, left: str, right: str, output: Path | None, force: bool, exit_code: 
             "-o is for a document; give --format markdown, html, patch or json with it",
         ),
     )
+    cli.check_options(
+        (bool(more) and form not in ("text", "json"), "three and more are shown as text or JSON; leave --format out"),
+        (bool(more) and how["side_by_side"], "three and more stand side by side anyway; leave --side-by-side out"),
+    )
     cli.refuse_replacing(output, force=force)
     with cli.open_store(reading=True) as store:
-        found = store.diff(left, right)
-    if form == "text":
+        aligned = store.align((left, right, *more)) if more else None
+        found: Any = store.diff(left, right) if aligned is None else aligned
+    if form == "text" and aligned is not None:
+        alignment_view.draw(aligned, full=how["full"])
+    elif form == "text":
         diff_formats.draw(found, side_by_side=how["side_by_side"], full=how["full"])
     else:
-        text = to_json(cli.selected(found.to_dict())) + "\n" if form == "json" else diff_documents.document(found, form)
+        text = to_json(found.to_dict()) + "\n" if form == "json" else diff_documents.document(found, form)
         if output is None:
             click.echo(text, nl=False)
         else:
