@@ -115,6 +115,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what programs keep of a user away from the user who runs the tests."""
+    monkeypatch.setenv("TRAILS_CONFIG", "")  # not that of who runs the tests
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
 

@@ -122,9 +122,13 @@ def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
         "console",
         *(["text"] if page in TUTORIALS else []),
         *(
-            {"graph": ["trig"], "postgres": ["ini"], "postgres-operations": ["sql"], "mcp": ["json", "toml"]}.get(
-                page, []
-            )
+            {
+                "graph": ["trig"],
+                "postgres": ["ini"],
+                "postgres-operations": ["sql"],
+                "mcp": ["json", "toml"],
+                "command-line": ["toml"],
+            }.get(page, [])
         ),
     }
     assert set(fences[1::2]) == {""}

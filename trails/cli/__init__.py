@@ -114,7 +114,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
         },
     },
     "Keep safe": {
-        **_places("doctor=store.check_machine"),
+        **_places("doctor=store.check_machine config=config.show_config"),
         "store": {
             "": "Upkeep of the store: backups, dumps, upgrades, and room.",
             **_places("""

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
-_NAMED, _ACTOR, _JSON, _NO_PAGER = "trails.store.named", "trails.actor", "trails.json", "trails.no-pager"
-_KEYS, _FIELDS = "trails.keys", "trails.fields"
+_NAMED, _JSON, _NO_PAGER = "trails.store.named", "trails.json", "trails.no-pager"
+ACTOR: Final = "trails.actor"
+KEYS: Final = "trails.keys"
+_FIELDS = "trails.fields"
 _AS_OF, _LIMIT = "trails.as_of", "trails.limit"
 TYPED: Final = "trails.typed"
 """The arguments of the program, as they were typed."""
@@ -144,7 +146,7 @@ def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
     """Add `--store PATH`; the one of the whole program (`everywhere`) also reads TRAILS_STORE."""
     return option(
         "--store PATH",
-        f"The folder of the store; default: the environment's TRAILS_STORE, else {DEFAULT_STORE}.",
+        f"The folder of the store; default: TRAILS_STORE, else the config file's, else {DEFAULT_STORE}.",
         envvar="TRAILS_STORE" if everywhere else None,
         expose_value=False,
         callback=_remember(STORE),
@@ -158,7 +160,7 @@ def keys_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
         "The folder of the keys of encrypted sessions; default: the environment's TRAILS_KEYS.",
         hidden=not everywhere,
         expose_value=False,
-        callback=_remember(_KEYS),
+        callback=_remember(KEYS),
     )
 
 
@@ -258,7 +260,7 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
 
     if not reading:
         refuse_fields("they are for commands that only read, and this one may write")
-    actor, keys = (click.get_current_context().meta.get(each) for each in (_ACTOR, _KEYS))
+    actor, keys = (click.get_current_context().meta.get(each) for each in (ACTOR, KEYS))
     are_recorded = import_records.reads_are_recorded()
     if reading and not are_recorded and place != ":memory:":
         return open_to_read(place, actor=actor, keys=keys)
@@ -320,7 +322,7 @@ by_option = option(
     "--by NAME",
     "Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
     expose_value=False,
-    callback=_remember(_ACTOR),
+    callback=_remember(ACTOR),
 )
 pager_option, _hidden_pager_option = (
     option(
@@ -438,8 +440,9 @@ def command(
     def wrap(function: Callable[..., Any]) -> click.Command:
         @wraps(function)
         def run(*args: Any, **options: Any) -> Any:
-            never = not wanted.get("pager") or click.get_current_context().meta.get(_NO_PAGER)
-            with nullcontext() if never else paging():
+            meta = click.get_current_context().meta
+            never = not wanted.get("pager") or meta.get(_NO_PAGER)
+            with nullcontext() if never else paging(meta.get(terminal.PAGER, "less")):
                 return function(*args, **options)
 
         made: click.Command = (group or click).command(name, cls=SessionCommand, **extra)(run)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from trails.cli import json_fields
+from trails.cli import config_file, json_fields
 from trails.cli.options import TYPED
 from trails.cli.terminal import is_utf8
 from trails.display.progress import ANEW
@@ -25,6 +25,7 @@ from trails.suggestions import did_you_mean, synonyms
 
 _EXAMPLES: Final = Path(__file__).with_name("examples.txt")
 _COMPLETING: Final = "_TRAILS_COMPLETE"
+CONFIGURED: Final = click.core.ParameterSource.DEFAULT_MAP
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
@@ -127,7 +128,19 @@ class Group(click.Group):
         if args[0] not in self.places and not args[0].startswith("-"):
             near, names = did_you_mean(args[0], self.meant, meant=MEANT), ", ".join(self.places)
             ctx.fail(self.unknown.format(path=ctx.command_path, name=args[0], near=near, names=names))
-        return super().resolve_command(ctx, args)
+        name, made, rest = super().resolve_command(ctx, args)
+        if made is not None and not isinstance(made, click.Group):
+            _with_defaults(ctx, f"{self._typed}{name}", made)
+        return name, made, rest
+
+
+def _with_defaults(ctx: click.Context, path: str, made: click.Command) -> str:
+    """Have a command's options begin with what the config file says of them; return the last word of its name."""
+    name = path.rpartition(" ")[2]
+    config: config_file.ConfigFile | None = ctx.meta.get(config_file.CONFIG)
+    if config is not None:
+        ctx.default_map = {name: config.defaults(path, made)}
+    return name
 
 
 def _command_at(place: str, path: str) -> click.Command:
@@ -171,18 +184,24 @@ class Commands(Group):
         return [*self.places, *self._moved, *inner, "--version"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep what was typed: it is said what to type for the next page of a list."""
+        """Keep what was typed (it is said what to type for the next page of a list), and what the config file sets."""
         ctx.meta[TYPED] = list(args)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:  # a line that is being completed is no place for an error
+            config_file.apply(config_file.read(self.places, self._moved), ctx.meta)
+        return rest
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an old name is said to be one, and works on."""
+        """Find the command, or the one that an alias stands for; an old name is said to be one, and works on."""
+        config: config_file.ConfigFile | None = ctx.meta.get(config_file.CONFIG)
+        args = args if config is None else config.expanded(args)
         if (now := self._moved.get(args[0])) is None:
             return super().resolve_command(ctx, args)
         click.echo(f"note: `trails {args[0]}` is now `trails {now}`", err=True)
-        return now.partition(" ")[2], self.every()[now], args[1:]
+        made = self.every()[now]
+        return _with_defaults(ctx, now, made), made, args[1:]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first screen: what people use most, and where the rest is."""
@@ -312,6 +331,12 @@ def _wrong_usage(error: click.UsageError) -> str:
         near = did_you_mean(error.option_name, ["--version", *options], most=2, cutoff=0.7, meant=_OPTIONS_MEANT)
         return f"No such option {error.option_name!r}{near}"
     shown = " or ".join(f"`{each.strip()}`" for each in (context.command.epilog or "").splitlines()[2:4])
+    if (
+        isinstance(error, click.BadParameter)
+        and error.param is not None
+        and context.get_parameter_source(error.param.name or "") == CONFIGURED
+    ):
+        return f"{context.meta[config_file.CONFIG].path}: {said}"
     is_of_arguments = isinstance(error, click.MissingParameter) or said.startswith("Got unexpected extra")
     return f"{said}; it is used as {shown}" if shown and is_of_arguments else said
 

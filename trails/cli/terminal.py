@@ -95,6 +95,8 @@ def colours(wanted: str, environment: Mapping[str, str]) -> bool | None:
 
 # --- the pager
 
+PAGER: Final = "trails.pager"
+"""Where a run keeps which pager a config file names."""
 _FLAGS: Final = {"LESS": "FRX", "LV": "-c"}
 """Options of less and lv if the environment has none: leave at once if all fits, let colours through."""
 _WAITING: Final[list[Callable[[], object]]] = []
@@ -111,12 +113,12 @@ class _Page(io.StringIO):
 
 
 @contextmanager
-def paging() -> Iterator[None]:
+def paging(otherwise: str = "less") -> Iterator[None]:
     """Send what is printed meanwhile through a pager if stdout and stdin are a terminal; else change nothing.
 
-    TRAILS_PAGER or PAGER name the pager, as a shell reads it; default: `less`. An empty name or `cat` is none.
+    TRAILS_PAGER or PAGER name the pager, as a shell reads it, or else `otherwise`. An empty name or `cat` is none.
     """
-    program = os.environ.get("TRAILS_PAGER", os.environ.get("PAGER", "less")).split()
+    program = os.environ.get("TRAILS_PAGER", os.environ.get("PAGER", otherwise)).split()
     is_terminal = all(each is not None and each.isatty() for each in (sys.stdin, sys.stdout))
     if (
         not is_terminal
