@@ -25,7 +25,8 @@ NEEDED = {
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
-    *(f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html")),
+    *(f"trails/exchange/exporters/{part}" for part in ("page.css", "page.js", "page.html", "page_index.html")),
+    "trails/display/theme.css",
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
     *("tests/support/formats/format-2.tar.gz", "tests/whole/test_packaging.py"),
@@ -78,7 +79,8 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     units = ("trails-mirror.service", "trails-serve.service", "trails-backup.service", "trails-backup.timer")
     deploy = {f"trails/guide/deploy/{each}" for each in ("Dockerfile", "compose.yaml", *units)}
     assert {name for name in names if "/deploy/" in name} == deploy
-    exporter = (f"trails/exchange/exporters/page.{kind}" for kind in ("css", "js", "html"))
+    parts = ("page.css", "page.js", "page.html", "page_index.html")
+    exporter = (f"trails/exchange/exporters/{part}" for part in parts)
     page = {
         "trails/display/theme.css",
         "trails/audit/report.html",

@@ -23,6 +23,7 @@ FUNCTIONS = {
     "trails": "open push pull rerun rerun_many",
     "trails.exchange.file_import": "import_path import_bytes export_session",
     "trails.exchange.exporters.parquet_export": "export_tables",
+    "trails.exchange.exporters.html_folder": "export_pages",
     "trails.exchange.openclaw.openclaw_export": "export_folder",
     "trails.exchange.remotes.store_copy": "copy_store",
     "trails.exchange.remotes.mirror": "Mirror",

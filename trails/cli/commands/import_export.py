@@ -423,8 +423,11 @@ def export(
         ),
         (format_ == "openclaw" and how["forks"], "--forks goes with a session; openclaw is all sessions by key"),
         (bool(agents) and format_ != "openclaw", "--agent goes with --format openclaw only"),
-        (session is None and format_ not in ("openclaw", "parquet"), "Missing argument 'SESSION'."),
-        (bool(recipients) and format_ in ("openclaw", "parquet"), "--recipient goes with a format that is one file"),
+        (session is None and format_ not in ("openclaw", "parquet", "html"), "Missing argument 'SESSION'."),
+        (
+            bool(recipients) and (format_ in ("openclaw", "parquet") or session is None),
+            "--recipient goes with a format that is one file",
+        ),
         (bool(recipients) and cli.is_as_of(), "--recipient is kept on record, and --as-of only reads"),
     )
     if format_ == "openclaw":
@@ -434,13 +437,16 @@ def export(
         _export_tables(session, output, **how)
         return
     output = None if output == Path("-") else output
+    if session is None:
+        _export_pages(output, **how)
+        return
     if cli.as_json() and output is None:
         cli.refuse("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
-        _export_file(session or "", format_, output, with_verifier=with_verifier, recipients=recipients, **how)
+        _export_file(session, format_, output, with_verifier=with_verifier, recipients=recipients, **how)
         return
     with cli.open_store(reading=not recipients, recorded=True) as store:
-        session_id, out = store.resolve(session or ""), escaping(sys.stdout.buffer)
+        session_id, out = store.resolve(session), escaping(sys.stdout.buffer)
         report = export_session(store, session_id, format_, out, forks=how["forks"], recipients=recipients)
     _note_left_out(report)
 
@@ -504,6 +510,25 @@ def _export_tables(session: str | None, output: Path | None, *, forks: bool, for
         report = export_tables(store, output, session, forks=forks, force=force)
     cli.answer({**report.to_dict(), "output": str(output)}, None)
     cli.note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
+    _note_left_out(report)
+
+
+def _export_pages(output: Path | None, *, forks: bool, force: bool) -> None:
+    from trails.exchange.exporters.html_folder import export_pages
+
+    if output is None:
+        cli.refuse("without a session all of them are written, to a folder of pages: name it with -o FOLDER")
+    if forks or force:
+        cli.refuse(
+            "without a session all of them are written, forks too, and nothing is replaced: leave --forks and --force out"
+        )
+    cli.refuse_in_store(output)
+    with cli.open_store(reading=True, recorded=True) as store:
+        report = export_pages(store, output, progress=not cli.as_json())
+    cli.answer({**report.to_dict(), "output": str(output)}, None)
+    cli.note(
+        f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}: open index.html there"
+    )
     _note_left_out(report)
 
 

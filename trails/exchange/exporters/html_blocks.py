@@ -39,10 +39,12 @@ Beside = Callable[[Image], str]
 class BlockWriter:
     """Writes the turns of one page; counts what it leaves out."""
 
-    def __init__(self, tools: Mapping[str, str], beside: Beside | None = None) -> None:
+    def __init__(
+        self, tools: Mapping[str, str], beside: Beside | None = None, left_out: Counter[str] | None = None
+    ) -> None:
         self._tools, self._beside = tools, beside
         self._room = _MOST_PICTURES
-        self.left_out: Counter[str] = Counter()
+        self.left_out = Counter[str]() if left_out is None else left_out
 
     def turn(self, turn: Turn) -> Markup:
         """Return what a turn shows."""

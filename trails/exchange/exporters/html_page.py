@@ -15,8 +15,8 @@ import base64
 import hashlib
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import import_module
@@ -31,9 +31,10 @@ from trails.compare.value_diff import EntryKind
 from trails.display import markdown
 from trails.display.html import THEME
 from trails.display.terminal_text import clean, count, one_line, shorten
-from trails.exchange.exporters.html_blocks import MOST_PART, BlockWriter, html, paragraph, said
+from trails.exchange.exporters.html_blocks import MOST_PART, Beside, BlockWriter, html, paragraph, said
 from trails.exchange.exporters.session_family import Family, Member, SessionExport
 from trails.history.annotation_kinds import newest_scores
+from trails.history.lookup.forest import ForestNode
 from trails.model import content_parts, iris, lineage
 from trails.model.values import CUT, SessionRecord, Tag, ToolResult, Turn, VerifyReport
 from trails.usage import total
@@ -153,17 +154,35 @@ def _around(text: str, *, first: bool, last: bool) -> str:
     return f"{'' if first else text[:_AROUND]}…{'' if last else text[-_AROUND:]}"
 
 
-def export(family: Family, out: BinaryIO, verdict: VerifyReport | None = None) -> SessionExport:
+class Folder(NamedTuple):
+    """What a page of a folder of pages knows of the others."""
+
+    titles: Mapping[str, str]
+    """What sessions are called, by their ids."""
+    files: Mapping[str, str]
+    """The names of their pages."""
+    forks: Mapping[str, Sequence[ForestNode]]
+    """The forks of each."""
+    beside: Beside
+    """Keeps a picture that is too large to stand within a page."""
+    lost: Counter[str]
+    """Counts what the pages leave out."""
+
+
+def export(
+    family: Family, out: BinaryIO, verdict: VerifyReport | None = None, folder: Folder | None = None
+) -> SessionExport:
     """Write a family as one HTML file and return what was written; the same family gives the same bytes.
 
-    The `verdict` of `verify` on its sessions stands on the page where it is given.
+    The `verdict` of `verify` on its sessions stands on the page where it is given. A page of a `folder` has its style beside
+    it, no script, and links to the other pages.
     """
-    page = _Page(family, verdict)
-    pieces = _template().stream(page=page)
+    page = _Page(family, verdict, folder)
+    pieces = template("page.html").stream(page=page)
     pieces.enable_buffering(100)
     out.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
     sessions = tuple(member.record.id for member in page.asked)
-    return SessionExport(FORMAT, sessions, family.turns, (*_LEFT_OUT, *page.left_out()))
+    return SessionExport(FORMAT, sessions, family.turns, left_out(page.blocks.left_out))
 
 
 class _Own(NamedTuple):
@@ -173,11 +192,26 @@ class _Own(NamedTuple):
     source: str
 
 
+def left_out(lost: Counter[str]) -> tuple[str, ...]:
+    """Return what pages leave out of their sessions; `lost` has what was counted on the way."""
+    told = {
+        "part": f"no text, and longer than the {MOST_PART:,} characters that are shown",
+        "picture": "of a kind that is not shown, or too large to stand within a page",
+    }
+    counted = [f"{count(lost[noun], noun)}: {why}" for noun, why in told.items() if lost[noun]]
+    return (*_LEFT_OUT, *counted, *([] if markdown.is_installed() else [_NO_MARKDOWN]))
+
+
 @cache
-def _template() -> Any:
-    """Return the page's template, in which every value is escaped that no filter has made HTML."""
-    texts = {name: files(__package__).joinpath(f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
-    texts["css"] = THEME.read_text("utf-8") + texts["css"]
+def style() -> str:
+    """Return the style of pages."""
+    return THEME.read_text("utf-8") + files(__package__).joinpath("page.css").read_text("utf-8")
+
+
+@cache
+def template(name: str) -> Any:
+    """Return a template of pages, in which every value is escaped that no filter has made HTML."""
+    texts = {"css": style(), "js": files(__package__).joinpath("page.js").read_text("utf-8")}
     digests = {name: base64.b64encode(hashlib.sha256(text.encode()).digest()) for name, text in texts.items()}
     jinja = import_module("jinja2")
     options = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True, "autoescape": True}
@@ -188,9 +222,10 @@ def _template() -> Any:
         "paragraph": lambda text: html(paragraph(text)),
     }
     made.filters["short"] = lambda text, most: html(escape(shorten(text, most)))
-    style, script = (_Own(texts[name], f"'sha256-{digests[name].decode()}'") for name in ("css", "js"))
-    own = {"style": style, "script": script, "classes": _CLASSES, "few_forks": _FEW_FORKS, "cut": CUT}
-    return made.from_string(texts["html"], {**own, "newest_scores": newest_scores, "tag_name": _tag_name})
+    inline, script = (_Own(texts[name], f"'sha256-{digests[name].decode()}'") for name in ("css", "js"))
+    own = {"style": inline, "script": script, "classes": _CLASSES, "few_forks": _FEW_FORKS, "cut": CUT}
+    text = files(__package__).joinpath(name).read_text("utf-8")
+    return made.from_string(text, {**own, "newest_scores": newest_scores, "tag_name": _tag_name})
 
 
 def _safe(text: str) -> Markup:
@@ -230,43 +265,47 @@ class _Tags(NamedTuple):
 class _Page:
     """What the template asks of the sessions on the page."""
 
-    def __init__(self, family: Family, verdict: VerifyReport | None = None) -> None:
-        self.family, self.verdict = family, verdict
+    def __init__(self, family: Family, verdict: VerifyReport | None, folder: Folder | None) -> None:
+        self.family, self.verdict, self.folder = family, verdict, folder
         everyone = list(family.everyone())
         self.members = [member for _, member in everyone]
+        self._order = {member.record.id: number for number, member in enumerate(self.members)}
         self.family_of = {member.record.id: each for each, member in everyone}
         self.asked = [member for member in self.members if member.asked]
         self.notes = {digest: notes for each, _ in everyone for digest, notes in each.notes.items()}
         self.scores = {digest: found for each, _ in everyone for digest, found in each.scores.items()}
         self.scored = sorted({score.name for member in self.asked for score in member.scores})[:_MOST_SCORES]
-        self.places = {member.record.id: f"b{number}" for number, member in enumerate(self.members)}
-        self.titles = {member.record.id: title(member) for member in self.members}
+        first = sorted(self.members, key=lambda member: not member.asked) if folder else self.members
+        self.places = {member.record.id: f"b{number}" for number, member in enumerate(first)}
+        self.titles = folder.titles if folder else {member.record.id: title(member) for member in self.members}
         self.title = self.titles[next(family.asked()).record.id]
         self.forks = self._forks()
         names = {call.id: call.name for member in self.members for turn in member.turns for call in turn.tool_calls}
         self.calls = names.keys()
-        self.blocks = BlockWriter(names)
+        self.blocks = BlockWriter(names, folder.beside, folder.lost) if folder else BlockWriter(names)
 
-    def _forks(self) -> dict[tuple[str, int], list[Member]]:
-        """Return the forks by the last turn that they share: the session that owns it and its index; -1 for none."""
-        found: dict[tuple[str, int], list[Member]] = defaultdict(list)
+    def _forks(self) -> dict[tuple[str, int], list[str]]:
+        """Return the ids of forks by the last turn that they share: the session that owns it and its index; -1 for none."""
+        found: dict[tuple[str, int], list[str]] = defaultdict(list)
+        if self.folder:
+            (member,) = self.asked
+            for node in self.folder.forks.get(member.record.id, ()):
+                last = (node.forked_at or 0) - 1
+                found[member.record.id, last if last >= member.record.starts_at else -1].append(node.id)
+            return found
         for member in self.asked:
             at, parent = member.record.forked_at_index, member.record.parent_session_id
             if at is None or parent is None or parent not in self.places:
                 continue
             owner = self.owner_before(member) or member.chain[1]
-            found[owner.id, at - 1].append(member)
+            found[owner.id, at - 1].append(member.record.id)
         return found
 
-    def left_out(self) -> Iterator[str]:
-        """Yield what the page leaves out of these sessions."""
-        lost = self.blocks.left_out
-        if lost["part"]:
-            yield f"{count(lost['part'], 'part')}: no text, and longer than the {MOST_PART:,} characters that are shown"
-        if lost["picture"]:
-            yield f"{count(lost['picture'], 'picture')}: of a kind that is not shown, or too large to stand within a page"
-        if not markdown.is_installed():
-            yield _NO_MARKDOWN
+    def address(self, session_id: str) -> str | None:
+        """Return where a session stands: on this page, on its own, or nowhere."""
+        if self.folder and session_id in self.folder.files and session_id != self.asked[0].record.id:
+            return self.folder.files[session_id]
+        return f"#{self.places[session_id]}" if session_id in self.places else None
 
     def head(self, member: Member) -> str | None:
         """Return the digest of a session's last turn, which stands for the whole transcript."""
@@ -275,17 +314,14 @@ class _Page:
 
     def member(self, session_id: str) -> Member:
         """Return a session of the page."""
-        return self.members[self._number(session_id)]
-
-    def _number(self, session_id: str | None) -> int:
-        return int(self.places[str(session_id)][1:])
+        return self.members[self._order[session_id]]
 
     def depth(self, member: Member) -> int:
         """Return how deep a session stands: below what it was forked from, and below what spawned the first of these."""
         above = [record for record in member.chain[1:] if record.id in self.places]
-        own = self._number(member.record.id)
+        own = self._order[member.record.id]
         spawners = (record.spawned_by for record in (*above[::-1], member.record))
-        numbers = [self._number(each) for each in spawners if each in self.places]
+        numbers = [self._order[each] for each in spawners if each in self._order]
         before = next((number for number in numbers if number < own), None)
         return len(above) if before is None else len(above) + 1 + self.depth(self.members[before])
 

@@ -97,7 +97,7 @@ class Family:
     def runs(self, member: Member) -> list[tuple[Member, Sequence[Turn]]]:
         """Return whose turns make up a member's transcript, in order: each owner with those of its turns that count."""
         by_id = {each.record.id: each for each in self.members}
-        found = [(by_id[run.record.id], run) for run in lineage.segments(member.chain)]
+        found = [(by_id[run.record.id], run) for run in lineage.segments(member.chain) if run.record.id in by_id]
         return [
             (owner, [t for t in owner.turns if run.start <= t.index and (run.end is None or t.index < run.end)])
             for owner, run in found
@@ -128,18 +128,23 @@ def family_ids(repository: Repository, session_id: str, *, forks: bool) -> list[
     return session_figures.in_tree_order(session_figures.families(reader, [session_id]), session_id)
 
 
-def read_family(repository: Repository, session_id: str, *, forks: bool, spawned: bool = False) -> Family:
+def read_family(
+    repository: Repository, session_id: str, *, forks: bool, spawned: bool = False, inherited: int | None = None
+) -> Family:
     """Return a session, or with `forks` it and all its descendants by forks, and the ancestors that they need.
 
-    With `spawned` the sessions that these spawned come along, and those that they spawned in turn.
+    With `spawned` the sessions that these spawned come along, and those that they spawned in turn. Of the turns that the
+    session inherits, the last `inherited` are read, all unless that is given.
 
     Raises as `Repository.load` does where a transcript is not whole: nothing shorter is ever given.
     """
     reader = repository.reader
     chains = session_figures.families(reader, [session_id]) if forks else {session_id: reader.lineage(session_id)}
     order = session_figures.in_tree_order(chains, session_id) if forks else [session_id]
-    cuts = {run.record.id: run for run in lineage.segments(chains[session_id])}
     own = chains[session_id]
+    first = 0 if inherited is None else max(0, own[0].starts_at - inherited)
+    runs = [run for run in lineage.segments(own) if run.end is None or run.end > first]
+    cuts = {run.record.id: replace(run, start=max(run.start, first)) for run in runs}
     above = [(own[at:], False) for at in range(len(own) - 1, 0, -1) if own[at].id in cuts]
     wanted = [*above, *((chains[each], True) for each in order)]
     read_turns = {
@@ -161,7 +166,7 @@ def read_family(repository: Repository, session_id: str, *, forks: bool, spawned
         for chain, asked in wanted
     )
     for member in Family(members).asked():
-        _check(reader, member.chain, Family(members).transcript(member))
+        _check(reader, member.chain, Family(members).transcript(member), first)
     made = Family(members, _notes(repository, [chains[each] for each in order]), _scores(store, read_turns.values()))
     return _with_spawned(repository, made, forks=forks) if spawned else made
 
@@ -205,12 +210,13 @@ def _copied_for(repository: Repository, node: ForestNode) -> str | None:
     return imported_id(source, named) if source and isinstance(named, str) else None
 
 
-def _check(reader: Reader, chain: tuple[SessionRecord, ...], turns: list[Turn]) -> None:
-    """Accept what was read of a session's transcript if it is whole, or raise what `Reader.turns` raises."""
+def _check(reader: Reader, chain: tuple[SessionRecord, ...], turns: list[Turn], first: int) -> None:
+    """Accept what was read of a session's transcript if it is whole from an index on, or raise what `Reader.turns` raises."""
     if reader.is_deleted(chain[0].id):
         raise reader.not_found(chain[0].id)
-    lineage.check_dense(chain[0].id, turns, lineage.segments(chain))
-    lineage.check_fork_head(chain[0], turns)
+    lineage.check_dense(chain[0].id, turns, lineage.segments(chain), first)
+    if not first:
+        lineage.check_fork_head(chain[0], turns)
 
 
 def _prompts(reader: Reader, session_ids: Sequence[str]) -> dict[str, tuple[SystemPrompt, ...]]:
