@@ -42,7 +42,7 @@ READING = (
     "runs list",
     "scan --all",
     "search Paris",
-    "sessions",
+    "keys list",
     "show chat",
     "spawn-tree chat",
     "tags",

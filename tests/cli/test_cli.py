@@ -332,7 +332,7 @@ def test_without_any_word_of_it_the_store_is_dot_trails_here(tmp_path: Path) -> 
 def test_list_prints_a_line_a_session_newest_first(run: Run) -> None:
     lines = ok(run("list")).splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["s3", "1"], ["s2", "3"], ["s1", "3"]]
-    assert [line.split("  ")[-1] for line in lines[1:]] == ["Find a map", "alt: A week", "plan: Plan a trip"]
+    assert [line.split("\t")[-1] for line in lines[1:]] == ["Find a map", "alt: A week", "plan: Plan a trip"]
 
 
 @pytest.mark.parametrize(
@@ -630,7 +630,7 @@ def test_query_keeps_the_order_of_rows_in_every_format(run: Run) -> None:
         f'"1"^^<{integer}>\t"assistant"',
         f'"0"^^<{integer}>\t"user"',
     ]
-    assert [line.split() for line in ok(run("query", _ROLES)).splitlines()[2:]] == [
+    assert [line.split("\t") for line in ok(run("query", _ROLES)).splitlines()[1:]] == [
         ["2", "tool"],
         ["1", "assistant"],
         ["0", "user"],

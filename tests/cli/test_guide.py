@@ -88,7 +88,7 @@ def test_without_a_name_the_pages_are_listed_with_their_first_lines() -> None:
     done = guide()
     rows = [line.rstrip() for line in done.stdout.splitlines()]
     assert done.exit_code == 0
-    assert [row.split(maxsplit=1) for row in rows[2:]] == [[name, read_page(name).summary] for name in PAGES]
+    assert [row.split("\t") for row in rows[1:]] == [[name, read_page(name).summary] for name in PAGES]
     assert "trails guide PAGE" in done.stderr
 
 

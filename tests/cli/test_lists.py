@@ -14,6 +14,9 @@ from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.terminals import on_terminal
 from trails import ToolCall
 from trails.cli.commands.search import highlighted
+from trails.display.tables import PlainTable
+from trails.display.terminal_text import cells, shorten
+from trails.display.text_table import draw
 
 MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
 NEAR_IT = "7f3a9c1e-5b2e-48f6-a0c4-e8d2b6f1a3c5"
@@ -56,7 +59,7 @@ def test_ids_are_whole_where_there_is_room_and_else_a_beginning_that_no_other_ha
 
 
 def test_a_list_tells_what_each_session_is_about(run: Run) -> None:
-    lines = [line.split("  ")[-1] for line in ok(run("list")).splitlines()[1:]]
+    lines = [line.split("\t")[-1] for line in ok(run("list")).splitlines()[1:]]
     assert lines[0] == "trip"
     assert lines[1].startswith("Where does the Wanderweg begin, and how far")
     assert lines[2] == "Fix the parser, which takes a comma for the end of the line"
@@ -76,6 +79,59 @@ def test_a_list_is_filtered_and_sorted(run: Run, options: list[str], found: list
     assert [each["id"] for each in ok_json(run("list", "--json", *options))["sessions"]] == found
     rows = ok(run("list", "--tsv", *options)).splitlines()
     assert [row.split("\t")[0] for row in rows] == ["id", *found]
+
+
+@pytest.fixture
+def scored(place: Path, run: Run) -> Path:
+    """The store with a score of a turn whose session has a long id, for a long reason in Japanese."""
+    with trails.open(place) as store:
+        reason = "短い答えは良い答えです。" * 9
+        store.score(f"{MADE_UP}#1", "politeness", 0.875, by="a-reviewer-with-a-long-name", reason=reason)
+    return place
+
+
+@pytest.mark.parametrize("width", [20, 27, 33, 40, 53, 66, 80, 93, 110, 140, 170, 200])
+def test_a_list_of_scores_shows_whose_score_it_is_and_the_score_at_any_width(
+    scored: Path, run: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = ok(run("scores")).splitlines()
+    text = "".join("".join(shown).split())
+    assert [word for word in ("score", "0.875", "politeness") if word not in text] == []
+    assert max(map(cells, shown)) <= width
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 120, 200])
+def test_a_list_of_sessions_says_at_any_width_what_each_is_about(
+    run: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = run("list")
+    lines = ok(done).splitlines()
+    assert lines[0].split()[-1] == "about"
+    (trip,) = [line for line in lines if line.endswith("  trip")]
+    (fix,) = [line.partition("Fix")[2] for line in lines if "Fix" in line]
+    assert trip
+    assert fix.endswith("…") or fix == " the parser, which takes a comma for the end of the line"
+    without = done.stderr.partition("no room for ")[2].partition(";")[0].replace(",", "").split()
+    assert sorted([*lines[0].split(), *without]) == ["about", "active", "project", "session", "tokens", "turns"]
+    assert (width < 80) == bool(without)
+
+
+def test_a_pipe_gets_a_line_a_row_with_tabs_and_nothing_cut(scored: Path, run: Run) -> None:
+    header, row = (line.split("\t") for line in ok(run("scores")).splitlines())
+    assert header == ["of", "name", "score", "by", "version", "reason", "given (UTC)", "id"]
+    assert row[:6] == [
+        *(f"{MADE_UP}#1", "politeness", "0.875", "a-reviewer-with-a-long-name", "-", "短い答えは良い答えです。" * 9)
+    ]
+    assert ok(run("show", "trip")).splitlines()[:2] == ["session\tplan", "label\ttrip"]
+
+
+def test_columns_are_as_wide_as_the_terminal_draws_their_texts() -> None:
+    rows = [{"name": "東京", "turns": 2}, {"name": "cafe\u0301 👍🏽", "turns": 10}, {"name": "plan", "turns": 3}]
+    lines = draw("<Three>", PlainTable({"name": "text", "turns": "integer"}, rows)).splitlines()[1:]
+    assert lines == ["name     turns", "東京         2", "cafe\u0301 👍🏽     10", "plan         3"]
+    assert shorten("東京タワーへ", 6) == "東京…"  # 東京タ would take six of six, with no room for the sign
 
 
 def test_tab_separated_values_are_whole(run: Run) -> None:

@@ -629,8 +629,8 @@ def lines(result: Result) -> list[str]:
 def test_the_command_prints_a_line_a_branch(run: Run) -> None:
     printed = lines(run("the prompt"))
     assert printed[0].startswith("name at turns own tokens cost tools models meta.arm")
-    assert [line.split()[0] for line in printed[2:]] == ["the", "first", "c", "d", "b"]
-    assert "Answer | A in two lines" in printed[3]
+    assert [line.split()[0] for line in printed[1:]] == ["the", "first", "c", "d", "b"]
+    assert "Answer | A in two lines" in printed[2]
     assert "5 branches" in run("prompt").stderr
 
 

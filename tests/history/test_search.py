@@ -56,6 +56,71 @@ def places(found: Page[Hit]) -> list[tuple[str, int]]:
     return [(hit.session_id, hit.index) for hit in found]
 
 
+# --- by project, model and time
+
+
+@pytest.fixture
+def projects(memory: Repository) -> Repository:
+    """Two sessions in projects of one name, one without a project; answers of two models on three days."""
+    for number, (session_id, project) in enumerate((("a", "/src/parser"), ("b", "/lib/parser"), ("c", None)), 1):
+        session = memory.create(id=session_id, meta={"project": project} if project else {})
+        session.append("user", "Where is the alias?", time=day(number))
+        session.append("assistant", f"The alias is in {session_id}.", model=f"m-{number % 2}", time=day(number))
+        session.persist()
+    untimed = memory.create(id="old", meta={"project": "/src/parser"})
+    untimed.worktree.append(turn_builder.make_draft("user", "An alias of old", timed=False))
+    untimed.persist()
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"project": "parser"}, [("b", 1), ("b", 0), ("a", 1), ("a", 0), ("old", 0)]),
+        ({"project": "/src/parser"}, [("a", 1), ("a", 0), ("old", 0)]),
+        ({"model": "m-1"}, [("c", 1), ("a", 1)]),
+        ({"since": day(2)}, [("c", 1), ("c", 0), ("b", 1), ("b", 0)]),
+        ({"since": "2026-03-03"}, [("c", 1), ("c", 0)]),
+        ({"project": "parser", "model": "m-0", "since": day(1)}, [("b", 1)]),
+        ({"session": "a", "model": "m-1"}, [("a", 1)]),
+        ({"session": "a", "since": day(2)}, []),
+        ({"project": "nothing"}, []),
+    ],
+)
+def test_a_search_is_limited_to_a_project_a_model_and_a_time(
+    projects: Repository, asked: dict[str, Any], found: list[tuple[str, int]]
+) -> None:
+    assert places(projects.search("alias", **asked)) == found
+    first = projects.search("alias", **asked, limit=1)
+    assert places(first) == found[:1]
+    if first.cursor is not None:
+        assert places(projects.search("alias", **asked, cursor=first.cursor)) == found[1:]
+
+
+def test_a_search_finds_all_that_a_model_generated_but_needs_more_than_a_project_or_a_time(
+    projects: Repository,
+) -> None:
+    assert places(projects.search(model="m-0")) == [("b", 1)]
+    for asked in ({"project": "parser"}, {"since": "7d"}):
+        with pytest.raises(InvalidInput, match="a search needs a text, a tool, a role, an author or a model"):
+            projects.search(**asked)
+    with pytest.raises(InvalidInput, match="since: 'soon' is no time"):
+        projects.search("alias", since="soon")
+
+
+def test_the_command_searches_a_project_by_model_and_time(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    with trails.open(place, create=True) as store:
+        for session_id, project in (("a", "/src/parser"), ("b", "/src/lexer")):
+            session = store.create(id=session_id, meta={"project": project})
+            session.append("assistant", "The alias", model="m-1", time=day(2))
+            session.persist()
+    found = ["search", "alias", "--model", "m-1", "--since", "2026-03-02", "--store", str(place), "--json"]
+    turns = json.loads(ok(invoke(*found, "--project", "parser")))["turns"]
+    assert [turn["session"] for turn in turns] == ["a"]
+    assert invoke(*found, "--project", "parser", "--since", "2026-03-03").exit_code == 1
+
+
 # --- by text
 
 

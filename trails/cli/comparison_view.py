@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trails.cli import transcript_view
-from trails.cli.options import note
+from trails.cli.options import echo_tsv, note
 from trails.compare.comparison import META, SCORE
 from trails.compare.statistics import OUTCOME, ROOT, number
 from trails.display import tables
@@ -168,7 +168,11 @@ def _width(console: Console, table: Table) -> int:
 
 
 def _print_whole(console: Console, table: Table) -> None:
-    """Print a table without cutting or folding a cell, however narrow the terminal is."""
+    """Print a table without cutting or folding a cell, however narrow the terminal is; in a pipe separated by tabs."""
+    if console.width >= _ENDLESS:
+        names = [str(column.header) for column in table.columns]
+        echo_tsv(names, zip(*(map(str, column.cells) for column in table.columns), strict=True))
+        return
     console.width = max(console.width, _width(console, table))
     console.print(table)
 

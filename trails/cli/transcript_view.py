@@ -10,7 +10,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -24,10 +24,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from trails.cli.options import echo_tsv, note
 from trails.cli.terminal import COLOUR, clean_csv, colours, escaped, to_json
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
-from trails.display.terminal_text import clean, count, one_line, shorten
+from trails.display.terminal_text import cells, clean, count, one_line, shorten
+from trails.display.text_table import fit
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import content_parts
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 WIDTH: Final = "trails.width"
 """Where a command that runs others says how wide they print when stdout is no terminal."""
 ENDLESS: Final = 100_000
+_CUT, _FOLDED = 20, 12
+"""A column that is cut, or folded, gets no fewer cells."""
 _ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "tool": "yellow", "summary": "magenta"}
 _SHORT_LINES: Final = 12
 _SHORT_TEXT: Final = 2000
@@ -118,6 +122,7 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str | Text]],
     *,
+    main: Collection[str] | None = None,
     fold: Iterable[str] = (),
     right: Iterable[str] = (),
     least: Mapping[str, int] = MappingProxyType({}),
@@ -125,60 +130,91 @@ def print_table(
     most: int | None = None,
     rule: bool = True,
 ) -> None:
-    """Print rows as a table on stdout; `fold` and `right` are as for `table`.
+    """Print rows as a table on stdout; `fold` and `right` are as for `table`. In a pipe, print them separated by tabs.
 
-    Columns in `least` may be cut to so many cells if there is no room, with an ellipsis; in a pipe nothing is cut. A first
-    cell of more than `most` cells stands on a line of its own, above its row. Without `rule`, no line is under the names.
+    If there is no room, text is cut with an ellipsis, to no fewer cells than `least` says; then columns are left out, the
+    last first, but for those in `main` (default: the first, and those in `fold`). Where these have no room, each value gets
+    a line. A first cell of more than `most` cells stands on a line of its own, above its row. Without `rule`, no line is
+    under the names.
     """
-    console, made, above = screen(), table(*columns, fold=fold, right=right), dict[int, Text]()
-    if not rule:
-        made.box = None
+    console, above, fold = screen(), dict[int, Text](), list(fold)
+    lines = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
+    if console.width >= ENDLESS:
+        echo_tsv(columns, ([cell.plain for cell in line] for line in lines))
+        return
+    for number, line in enumerate(lines if most is not None else ()):
+        if line[0].cell_len > (most or 0):
+            line[0].style = styles.get(columns[0], "")
+            above[number], line[0] = line[0], Text()
+    narrow = dict.fromkeys(columns, _CUT) | dict.fromkeys(fold, _FOLDED) | dict.fromkeys(right, ENDLESS) | dict(least)
+    widths = _widths(columns, lines, narrow, [columns[0], *fold] if main is None else main, gap=3 if rule else 2)
+    if widths is None:
+        _print_blocks(console, columns, lines)
+        return
+    made = table(*widths, fold=fold, right=right)
+    made.box = made.box if rule else None
     for column in made.columns:
         name = str(column.header)
-        column.style = styles.get(name, "")
-        if name in least:
-            column.no_wrap, column.min_width = False, least[name]
-    for number, row in enumerate(rows):
-        cells = [cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row]
-        for name, cell in zip(columns, cells, strict=True):
-            if name in least:
-                cell.no_wrap, cell.overflow = True, "ellipsis"
-        if most is not None and cells[0].cell_len > most:
-            cells[0].style = styles.get(columns[0], "")
-            above[number], cells[0] = cells[0], Text()
-        made.add_row(*cells)
+        column.style, column.width = styles.get(name, ""), widths[name]
+        column.overflow = "fold" if name in fold else "ellipsis"
+    for line in lines:
+        made.add_row(*(cell for name, cell in zip(columns, line, strict=True) if name in widths))
     with console.capture() as printed:
         console.print(made)
-    for number, line in enumerate(printed.get().splitlines(), -1 if made.box is None else -2):
+    for number, drawn in enumerate(printed.get().splitlines(), -1 if made.box is None else -2):
         if number in above:
             console.print(above[number], soft_wrap=True)
-        sys.stdout.write(f"{line.rstrip()}\n")  # which escapes what the terminal cannot show
+        sys.stdout.write(f"{drawn.rstrip()}\n")  # which escapes what the terminal cannot show
+    if left_out := [name for name in columns if name not in widths]:
+        note(f"no room for {', '.join(left_out)}; a wider terminal or a pipe shows all")
+
+
+def _widths(
+    columns: Sequence[str],
+    lines: Sequence[Sequence[Text]],
+    narrow: Mapping[str, int],
+    main: Collection[str],
+    *,
+    gap: int,
+) -> dict[str, int] | None:
+    """Return the columns for which the terminal has room, with their widths; None where it has none for the main ones."""
+    texts = {name: [name, *(line[place].plain for line in lines)] for place, name in enumerate(columns)}
+    natural = {name: max(cells(part) for text in texts[name] for part in text.split("\n")) for name in columns}
+    width = screen().width
+    widths = fit(natural, narrow, width, gap=gap, main=main)
+    return None if sum(widths.values()) + gap * (len(widths) - 1) > width else widths
+
+
+def _print_blocks(console: Console, names: Sequence[str], lines: Sequence[Sequence[Text]]) -> None:
+    """Print a line for each value that is there, with its name before it, and an empty one between rows."""
+    for number, line in enumerate(lines):
+        if number:
+            console.print()
+        for name, cell in zip(names, line, strict=True):
+            if cell.plain:
+                console.print(Text.assemble((f"{name} ", "bold"), cell), overflow="fold")
 
 
 def print_grid(rows: Mapping[str, Any]) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair a line; in a pipe with a tab between them."""
+    console = screen()
+    if console.width >= ENDLESS:
+        for name, value in rows.items():
+            click.echo(f"{name}\t{clean(str(value))}")
+        return
     made = Table.grid(padding=(0, 2))
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in rows.items():
         made.add_row(Text(name), value if isinstance(value, Text) else Text(clean(str(value))))
-    screen().print(made)
+    console.print(made)
 
 
 def sessions(records: Sequence[SessionRecord]) -> None:
-    """Print session records: as a table if it fits, else two lines each, so that an id is never cut or broken."""
-    console = screen()
+    """Print session records; an id is broken into lines where there is no room, never cut."""
     labels = {record.id: record.label for record in records if record.label}
-    made = table("id", "label", "branch", "parent@index", "created (UTC)", "agent")
-    for record in records:
-        made.add_row(*_session_cells(record, labels))
-    if console.measure(made, options=console.options.update(max_width=ENDLESS)).maximum <= console.width:
-        console.print(made)
-        return
-    for record in records:
-        name, label, *facts = (cell for cell in _session_cells(record, labels) if cell.plain)
-        console.print(Text("  ").join([name, label]) if record.label else name, soft_wrap=True)
-        console.print(Text("    ") + Text("  ").join(facts if record.label else [label, *facts]), soft_wrap=True)
+    columns = ("id", "label", "branch", "parent@index", "created (UTC)", "agent")
+    print_table(columns, (_session_cells(record, labels) for record in records), fold=("id", "parent@index"))
 
 
 def _session_cells(record: SessionRecord, labels: Mapping[str, str]) -> tuple[Text, ...]:

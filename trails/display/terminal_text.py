@@ -39,14 +39,38 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
-def shorten(text: str, limit: int) -> str:
-    """Return text as one clean line of at most `limit` characters, with an ellipsis where it was cut.
+def cells(text: str) -> int:
+    """Return how many cells of a terminal a line takes: two for each wide character, none for a combining mark.
 
-    >>> shorten("a long line", 7)
-    'a long…'
+    >>> cells("plan"), cells("東京"), cells("e\u0301")
+    (4, 4, 1)
     """
-    line = one_line(text if len(text) <= 4 * limit else text[: 4 * limit])
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - most text needs no table of widths
+
+    return cell_len(text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return text as one clean line of at most `limit` cells of a terminal, with an ellipsis where it was cut.
+
+    >>> shorten("a long line", 7), shorten("東京タワー", 7)
+    ('a long…', '東京タ…')
+    """
+    line = one_line(text if len(text) <= 8 * limit else text[: 8 * limit])
+    if cells(line) <= limit:
+        return line
+    kept = line[: limit - 1]
+    while cells(kept) >= limit:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """Return a line filled with blanks up to a width in cells, before it if it stands to the `right`."""
+    blanks = " " * (width - cells(text))
+    return blanks + text if right else text + blanks
 
 
 def shorten_name(text: str, limit: int) -> str:

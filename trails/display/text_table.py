@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from trails.display import tables
 from trails.display.tables import NUMERIC, Kind, PlainTable
-from trails.display.terminal_text import LINE_WIDTH, count, one_line, shorten
+from trails.display.terminal_text import LINE_WIDTH, cells, count, one_line, pad, shorten
 
 _MOST_ROWS: Final = 20
 _GAP: Final = "  "
 _NARROWEST: Final = 20
-"""A column of text is cut to no fewer characters to make room for others."""
+"""A column of text is cut to no fewer cells to make room for others."""
 _FIRST: Final = ("title", "label", "first_prompt", "snippet", "text", "name", "session", "index", "role")
 """What people know a thing by, and so the columns that stand first."""
 _DIGESTS: Final = ("digest", "head", "fork_head")
@@ -76,27 +76,49 @@ def _cell(value: Any, kind: Kind) -> str:
 
 def _widths(columns: dict[str, list[str]], table: PlainTable) -> dict[str, int]:
     """Return the columns for which there is room, and how wide each is."""
-    widths: dict[str, int] = {}
-    least: dict[str, int] = {}
-    for name, cells in columns.items():
-        wide = min(max(len(one_line(name)), *map(len, cells)), LINE_WIDTH)
-        narrow = wide if table.kinds[name] in NUMERIC or table.kinds[name] == "time" else min(wide, _NARROWEST)
-        if widths and _total([*least.values(), narrow]) > LINE_WIDTH:
-            continue
-        widths[name], least[name] = wide, narrow
-    while _total(list(widths.values())) > LINE_WIDTH:
-        widest = max((name for name in widths if widths[name] > least[name]), key=lambda name: widths[name])
-        widths[widest] -= 1
+    natural = {name: max(map(cells, (one_line(name), *texts))) for name, texts in columns.items()}
+    whole = [name for name, kind in table.kinds.items() if kind in NUMERIC or kind == "time"]
+    return fit(natural, dict.fromkeys(natural, _NARROWEST) | {name: natural[name] for name in whole}, LINE_WIDTH)
+
+
+def fit(
+    natural: Mapping[str, int],
+    least: Mapping[str, int],
+    width: int,
+    *,
+    gap: int = len(_GAP),
+    main: Collection[str] | None = None,
+) -> dict[str, int]:
+    """Return how many cells each column gets of a width, `gap` between two; the widest give way first.
+
+    `natural` is what each would take, `least` what it may be cut to. Columns for which there is no room are left out, but for
+    those in `main` (default: the first): where these do not fit, they take more than the width.
+
+    >>> fit({"name": 30, "text": 60, "time": 16}, {"name": 10, "text": 10, "time": 16}, 34)
+    {'name': 16, 'text': 16}
+    >>> fit({"name": 9, "note": 9, "score": 5}, {"name": 9, "note": 9, "score": 5}, 20, main=("name", "score"))
+    {'name': 9, 'score': 5}
+    """
+    narrow = {name: min(least[name], natural[name]) for name in natural}
+    never_left_out = list(natural)[:1] if main is None else main
+    shown = dict.fromkeys(never_left_out, True)
+    for name in natural:
+        if name not in shown and _total((narrow[each] for each in (*shown, name)), gap) <= width:
+            shown[name] = True
+    widths = {name: max(narrow[name], min(natural[name], width)) for name in natural if name in shown}
+    while _total(widths.values(), gap) > width and (wider := [name for name in widths if widths[name] > narrow[name]]):
+        widths[max(wider, key=lambda name: widths[name])] -= 1
     return widths
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * (len(widths) - 1)
+def _total(widths: Iterable[int], gap: int) -> int:
+    every = list(widths)
+    return sum(every) + gap * (len(every) - 1)
 
 
-def _line(cells: Sequence[str], widths: dict[str, int], table: PlainTable) -> str:
+def _line(texts: Iterable[str], widths: dict[str, int], table: PlainTable) -> str:
     placed = [
-        shorten(cell, width).rjust(width) if table.kinds[name] in NUMERIC else shorten(cell, width).ljust(width)
-        for cell, (name, width) in zip(cells, widths.items(), strict=True)
+        pad(shorten(text, width), width, right=table.kinds[name] in NUMERIC)
+        for text, (name, width) in zip(texts, widths.items(), strict=True)
     ]
     return _GAP.join(placed).rstrip()

@@ -17,6 +17,7 @@ from trails.model import iris
 from trails.rdf import vocab
 from trails.rows import row_codec
 from trails.rows.row_codec import FAR_PAST, JSON, TurnRow, text_of
+from trails.rows.session_lists import Asked
 from trails.rows.turn_text import TurnText, folded, turn_text
 
 _TEXTS: Final = "text, content = '{}', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none"
@@ -231,6 +232,11 @@ class Wanted(NamedTuple):
     authors: Sequence[str] = ()
     until: int | None = None
     """The time of the first turn, inclusive."""
+    since: int | None = None
+    """The time of the last turn, inclusive; a turn without a time is none of them."""
+    model: str | None = None
+    sessions: Asked | None = None
+    """Conditions on the sessions that own the turns."""
 
     def fits(self, time: int, text: TurnText) -> bool:
         """Tell whether a turn with a time and a text is looked for."""
@@ -252,6 +258,15 @@ class Wanted(NamedTuple):
         if self.tool is not None:
             parts.append("EXISTS (SELECT 1 FROM tool_calls c WHERE c.turn = t.number AND c.name = ?)")
             values.append(self.tool)
+        if self.since is not None:
+            parts.append("t.time >= ?")
+            values.append(self.since)
+        if self.model is not None:
+            parts.append("EXISTS (SELECT 1 FROM calls c WHERE c.turn = t.number AND c.model = ?)")
+            values.append(self.model)
+        if self.sessions is not None:
+            parts += self.sessions.conditions
+            values += self.sessions.values
         return " AND ".join(parts), values
 
 

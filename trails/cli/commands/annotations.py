@@ -235,10 +235,15 @@ def list_scores(*, ref: str | None, name: str | None, scorer: str | None, **whic
 def _score_row(score: trails.Score) -> tuple[str, ...]:
     value = str(score.value).lower() if isinstance(score.value, bool) else str(score.value)
     texts = map(one_line, (score.ref, score.name, value, score.by, score.version or "-"))
-    return (*texts, score.id, cli.view.moment(score.time), one_line(score.reason or ""))
+    return (*texts, one_line(score.reason or ""), cli.view.moment(score.time), score.id)
 
 
-_scores: Final = cli.table("of,name,score,by,version,id,given (UTC),reason", _score_row, fold=("reason", "score"))
+_scores: Final = cli.table(
+    "of,name,score,by,version,reason,given (UTC),id",
+    _score_row,
+    main=("of", "name", "score"),
+    fold=("of", "score", "reason"),
+)
 
 
 @cli.command("agreement")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ROOMY: Final = 110
 """From this width on, times are written out."""
-_FROM: Final = {"project": 80, "tokens": 80, "active": 60}
-"""The widths from which on columns are shown."""
 _SHORT: Final = 12
 """Ids of so many characters are never cut."""
 _SORTS: Final = ("created", "activity", "turns", "tokens")
@@ -110,12 +108,13 @@ def _draw(found: Sequence[trails.SessionSummary], near: Mapping[str, Sequence[st
         for each in found
     ]
     has_project = any(row["project"] != "-" for row in rows)
-    shown = [name for name in rows[0] if width >= _FROM.get(name, 0) and (name != "project" or has_project)]
+    shown = [name for name in rows[0] if name != "project" or has_project]
     cli.view.print_table(
         shown,
         [[row[name] for name in shown] for row in rows],
         right=("turns", "tokens"),
-        least={"project": 8, "about": min(16, width // 3)},
+        main=("session", "about"),
+        least={"session": width, "project": 8, "about": min(16, width // 3)},
         styles={"session": "cyan"},
         most=width // 3 if is_narrow else None,
         rule=False,
@@ -258,7 +257,8 @@ def _answer(found: trails.Statistics, columns: Sequence[str], limit: int | None,
             lines.append(["total", *(_cell(found.total, name) for name in columns)])
         by: str = found.by
         styles = {by: "cyan"}
-        cli.view.print_table([by, *columns], lines, right=columns, least={by: 12}, styles=styles, rule=False)
+        main = [by, "cost" if "cost" in columns else "turns"]
+        cli.view.print_table([by, *columns], lines, main=main, right=columns, least={by: 12}, styles=styles, rule=False)
 
     value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
     cli.answer(value, rows, draw, empty="nothing was done, or nothing that was asked for", said=said)

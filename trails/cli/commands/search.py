@@ -34,12 +34,15 @@ _INDENT: Final = "    "
 @cli.option("--session SESSION", "Only the transcript of this session.")
 @cli.option("--role ROLE", "Only turns in this role.")
 @cli.option("--author NAME", "Only turns by this principal or agent; agent:NAME for an agent.")
+@cli.option("--model NAME", "Only turns that this model generated.")
+@cli.option("--project NAME", "Only turns of sessions of this project: a name, or the whole path.")
+@cli.time_option("--since", "Only what was said at this time or later, such as 7d for the last seven days.")
 @cli.page_options()
 @cli.tsv_option
 def search(
     *, text: str | None, session: str | None, page: int, cursor: str | None, as_tsv: bool, **wanted: Any
 ) -> None:
-    """Find turns by text, tool, role or author, newest first.
+    """Find turns by text, tool, role, author or model, newest first.
 
     TEXT is looked for as it is, upper and lower case alike (and "ß" as "ss"), in what was said and in the arguments of tool
     calls. A turn that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who

@@ -242,11 +242,14 @@ def shortened_id(workspace: Workspace, name: str) -> str | None:
         raise workspace.reader.not_found(name)
     if _SHORTENED.search(name) is None:
         return None
-    holding = _holding(workspace, name)
+    try:
+        holding = _holding(workspace, name)
+    except NeedsWholeStore:
+        if GENERATED_ID.search(name) is None:
+            raise
+        return None  # a whole id that is not there: few would mean one with an importer's name before it
     found = [each for each in holding if is_named(each, name)]
-    if (
-        len(found) > 1 and len(holding) < _ENOUGH
-    ):  # those that were forked from one of them, or spawned by it, stand back
+    if len(found) > 1 and len(holding) < _ENOUGH:  # forks of one of them, and what it spawned, stand back
         records = workspace.reader.records(found)
         found = [each.id for each in records.values() if not {each.parent_session_id, each.spawned_by} & records.keys()]
     if len(found) > 1 or len(holding) == _ENOUGH:

@@ -12,9 +12,9 @@ from trails.errors import InvalidInput, KeyMissing
 from trails.history import encryption
 from trails.history.lookup import names, summaries
 from trails.history.lookup.names import Name
-from trails.history.lookup.summaries import Page, check_limit
+from trails.history.lookup.summaries import Page, SummaryFilter, check_limit
 from trails.history.workspace import Workspace
-from trails.model import iris, lineage, validation
+from trails.model import iris, lineage, moments, validation
 from trails.model.values import Turn, Value
 from trails.rdf import activity_records
 from trails.rows import row_codec, text_index
@@ -57,6 +57,9 @@ def search_turns(
     session: Name | None = None,
     role: str | None = None,
     author: str | None = None,
+    model: str | None = None,
+    project: str | None = None,
+    since: datetime | str | None = None,
     limit: int = 50,
     cursor: str | None = None,
     fresh: bool = False,
@@ -67,7 +70,9 @@ def search_turns(
     its JSON is written, and in the arguments of tool calls.
     `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
     call's arguments. `session` (any name of it) limits the search to its transcript, inherited turns included;
-    without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
+    without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent. `model` is
+    the exact name of the model that generated the turn, `project` the name or the whole path of the session's project.
+    `since`, a time or a text such as "2026-05-01" or "7d", leaves out what was said before it, and what has no time.
     `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
     With `fresh`, `refresh` comes first, as for `load`.
 
@@ -79,8 +84,8 @@ def search_turns(
     ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
     [('plan', 0, 'Plan a trip to the Alps')]
     """
-    if text is None and tool is None and role is None and author is None:
-        raise InvalidInput("a search needs a text, a tool, a role or an author to look for")
+    if all(each is None for each in (text, tool, role, author, model)):
+        raise InvalidInput("a search needs a text, a tool, a role, an author or a model to look for")
     if text is not None and not validation.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     check_limit(limit)
@@ -100,6 +105,9 @@ def search_turns(
         role=None if role is None else validation.role(role),
         authors=() if author is None else tuple(_authors(author)),
         until=None if after is None else after.time,
+        since=None if since is None else row_codec.micros(moments.moment(since, "since")),
+        model=None if model is None else validation.name(model, "model"),
+        sessions=None if project is None else summaries.filter_conditions(workspace, SummaryFilter(project=project)),
     )
     with workspace.rows.reading() as rows:
         found = text_index.find(rows, asked, tuple(runs))

@@ -168,6 +168,9 @@ class Search(AsOf):
     session: Name | None = None
     role: Name | None = None
     author: Name | None = None
+    model: Name | None = None
+    project: Text | None = None
+    since: Time | None = None
     limit: Limit = 50
     cursor: Annotated[str, Field(max_length=200)] | None = None
 
