@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trails.cli import transcript_view
-from trails.cli.options import echo_tsv, note
+from trails.cli.terminal import echo_tsv, note
 from trails.compare.comparison import META, SCORE
 from trails.compare.statistics import OUTCOME, ROOT, number
 from trails.display import tables

@@ -23,8 +23,7 @@ import click
 
 import trails
 from trails.cli import json_fields, terminal
-from trails.cli.terminal import after_paging, is_utf8, paging, to_json
-from trails.display.terminal_text import one_line
+from trails.cli.terminal import is_utf8, paging, to_json
 from trails.errors import InvalidInput
 from trails.model.moments import UNITS, moment_of
 
@@ -498,6 +497,7 @@ recipients_option: Final = option(
 
 # --- answers
 
+note, echo_tsv = terminal.note, terminal.echo_tsv
 
 if TYPE_CHECKING:
     view = transcript_view
@@ -630,22 +630,10 @@ def there_is_more(cursor: str | None) -> str | None:
     return f"there is more: {shlex.join(['trails', *kept[:end], '--cursor', cursor, *kept[end:]])}"
 
 
-def echo_tsv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows as tab-separated values with a line of names; tabs and line ends in values become blanks."""
-    for row in (names, *rows):
-        line = "\t".join("" if value is None else one_line(str(value)) for value in row)
-        sys.stdout.write(f"{line}\n")
-
-
 def echo_each(lines: Iterable[object]) -> None:
     """Print a line each."""
     for line in lines:
         click.echo(line)
-
-
-def note(message: str) -> None:
-    """Tell a person what was done, on stderr: stdout carries only results. Output in a pager comes first."""
-    after_paging(lambda: click.echo(one_line(message), err=True))
 
 
 def note_each(label: str, texts: Sequence[str], most: int = 20) -> None:

@@ -10,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any, BinaryIO, Final, cast
 
-from trails.display.terminal_text import HARMLESS, PICTURES, STEERING
+import click
+
+from trails.display.terminal_text import HARMLESS, PICTURES, STEERING, one_line
 
 _ESCAPES: Final = {code: f"\\u{code:04x}" for code in {*PICTURES, *STEERING} - {ord("\r")}}
 
@@ -93,6 +95,13 @@ def colours(wanted: str, environment: Mapping[str, str]) -> bool | None:
     return True if environment.get("CLICOLOR_FORCE", "0") not in ("", "0") else None
 
 
+def echo_tsv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows as tab-separated values with a line of names; tabs and line ends in values become blanks."""
+    for row in (names, *rows):
+        line = "\t".join("" if value is None else one_line(str(value)) for value in row)
+        sys.stdout.write(f"{line}\n")
+
+
 # --- the pager
 
 PAGER: Final = "trails.pager"
@@ -157,3 +166,8 @@ def after_paging(say: Callable[[], object]) -> None:
         _WAITING.append(say)
     else:
         say()
+
+
+def note(message: str) -> None:
+    """Tell a person what was done, on stderr: stdout carries only results. Output in a pager comes first."""
+    after_paging(lambda: click.echo(one_line(message), err=True))

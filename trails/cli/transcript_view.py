@@ -24,8 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from trails.cli.options import echo_tsv, note
-from trails.cli.terminal import COLOUR, clean_csv, colours, escaped, to_json
+from trails.cli.terminal import COLOUR, clean_csv, colours, echo_tsv, escaped, note, to_json
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
 from trails.display.terminal_text import cells, clean, count, one_line, shorten
