@@ -23,7 +23,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology ontology-page docs demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
+.PHONY: help ontology ontology-page docs sbom demo test test-all frameworks crates long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 EXAMPLES = build/examples
@@ -42,6 +42,7 @@ help:
 	@echo "make ontology    make the ontology's shapes and its page again, after a change to it"
 	@echo "make ontology-page    write the ontology's page for people to build/ontology by pyLODE, in an environment of its own (from the network)"
 	@echo "make docs        make the site of the documents in build/site; links that lead nowhere are errors"
+	@echo "make sbom        write a bill of materials (CycloneDX) to dist/trails.cdx.json (from the network)"
 	@echo "make bench       run the benchmarks"
 	@echo "make clean       remove $(VENV) and what was built"
 
@@ -126,6 +127,17 @@ ontology-page: $(VENV)/.installed
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file .ci/docs/mkdocs.yml
 	@echo "build/site/index.html; for its search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
+
+# What an installation with all extras has, at the versions that the tests run with; and cyclonedx-py beside it, which needs
+# other versions of some packages.
+sbom: $(VENV)/.made
+	rm -rf build/sbom && mkdir -p build/sbom dist && $(PYTHON) -m venv build/sbom/product && $(PYTHON) -m venv build/sbom/tool
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+).*/\1/p' .ci/requirements.txt > build/sbom/versions.txt
+	build/sbom/product/bin/python -m pip --disable-pip-version-check --quiet install $(PIP_FLAGS) -c build/sbom/versions.txt '.[all]'
+	build/sbom/product/bin/python -m pip --disable-pip-version-check --quiet uninstall --yes setuptools pip
+	build/sbom/tool/bin/python -m pip --disable-pip-version-check --quiet install $(PIP_FLAGS) --require-hashes -r .ci/sbom.txt
+	build/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --gather-license-texts \
+	  --output-reproducible --validate -o dist/trails.cdx.json build/sbom/product
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -25,7 +25,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 GUIDE: Final = "trails/guide"
 PICTURES: Final = "trails/serve/console/static/queries"
 SECTIONS: Final = {
-    "python": "Sessions",
+    "install": "Basics",
+    "branches": "Sessions",
     "messages": "Agents",
     "graph": "Graph and provenance",
     "transcripts": "Import and record",

@@ -113,7 +113,7 @@ def test_the_list_is_printed_as_json() -> None:
     pages = json.loads(guide("--json").stdout)["pages"]
     assert [page["name"] for page in pages] == list(PAGES)
     assert {tuple(page) for page in pages} == {("name", "title", "summary")}
-    assert pages[1]["title"] == "Command line"
+    assert pages[2]["title"] == "Command line"
 
 
 @pytest.mark.parametrize(

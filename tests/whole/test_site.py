@@ -40,8 +40,8 @@ def test_every_page_of_the_guide_is_in_the_navigation_once_and_in_order() -> Non
 
 
 def test_a_new_page_is_in_the_section_of_the_page_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "PAGES", ("python", "new", "messages", "newer"))
-    assert gather.sections() == {"Sessions": ["python.md", "new.md"], "Agents": ["messages.md", "newer.md"]}
+    monkeypatch.setattr(gather, "PAGES", ("branches", "new", "messages", "newer"))
+    assert gather.sections() == {"Sessions": ["branches.md", "new.md"], "Agents": ["messages.md", "newer.md"]}
 
 
 def test_each_section_begins_with_a_page_that_there_is() -> None:

@@ -127,11 +127,10 @@ def _roff_text(text: str) -> str:
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 _NAMES: Final = """
-    python command-line cheat-sheet branches notebooks context rerun pipeline messages agents keys async graph provenance
-    transcripts
-    recording proofs as-of-then audit redaction durability moving postgres postgres-operations mirrors serve console access
-    remote sparql-endpoint mcp langgraph claude-agent-sdk openai-agents google-adk langchain pydantic-ai agent-framework
-    opentelemetry compared
+    install python command-line cheat-sheet branches notebooks context rerun pipeline messages agents keys async graph
+    provenance transcripts recording proofs as-of-then audit redaction durability moving postgres postgres-operations
+    mirrors serve console access remote sparql-endpoint mcp langgraph claude-agent-sdk openai-agents google-adk
+    langchain pydantic-ai agent-framework opentelemetry compared
 """
 PAGES: Final = tuple(_NAMES.split())
 """In the order in which one would read them."""
