@@ -158,6 +158,26 @@ def test_verify_names_the_turn_whose_file_was_altered(memory: Repository) -> Non
     assert "digest-mismatch" in {finding.code for finding in memory.verify().findings}
 
 
+def test_a_query_tells_which_turns_touched_a_file(store: Repository) -> None:
+    write_two(store)
+    with store.create(id="other") as other:
+        other.append(
+            "user", "x", files=[FileVersion(path="src/a.py", data=b'{"size": 9}', left_out="large", outside=True)]
+        )
+    columns = ("session", "index", "path", "mode", "known", "digest")
+    found = [tuple(row[name] for name in columns) for row in store.select("file-changes", path="src/a.py").to_dicts()]
+    assert found == [
+        ("urn:trails:session:other", 0, "src/a.py", "100644", False, None),
+        ("urn:trails:session:plan", 1, "src/a.py", "100644", True, DIGEST_OF_ONE),
+        ("urn:trails:session:plan", 2, "src/a.py", "100644", True, DIGEST_OF_TWO),
+    ]
+    rows = store.select("file-changes", session="plan").to_dicts()
+    assert [(row["index"], row["path"], row["mode"]) for row in rows][2:] == [
+        (2, "b.py", "000000"),
+        (2, "src/a.py", "100644"),
+    ]
+
+
 PATHS = {
     "": "is empty", "/etc/passwd": "not relative", "../a": r"'\.\.'", "a/../../b": r"'\.\.'",
     "a/./b": r"'\.'", "a//b": "empty name",

@@ -56,6 +56,7 @@ from trails.integrity.proofs import ConsistencyProof
 from trails.integrity.proofs import TurnProof
 from trails.integrity.signed_notes import Checkpoint
 from trails.integrity.signed_notes import HeadSignature
+from trails.model.file_versions import FileChange
 from trails.model.file_versions import FileContents
 from trails.model.sdk_messages import Dumped
 from trails.model.values import Call
@@ -141,7 +142,6 @@ from trails.session.blame import Predicate
 from trails.session.checkout import Checkout
 from trails.session.cherry_pick import OutcomeSummary
 from trails.session.console import Console
-from trails.session.file_blame import LineBlame
 from trails.session.holds import Holds
 from trails.session.holds import _States
 from trails.session.maintenance import ChildPolicy
@@ -176,6 +176,7 @@ from trails.session.tags_notes import _Tags
 from trails.session.work_files import WorkFiles
 from trails.session.work_files import WrittenTree
 from trails.session.work_files import _Changes
+from trails.session.work_files import _Lines
 from trails.session.work_folder import FolderChanges
 from trails.store.contract import Durability
 from trails.store.contract import Result
@@ -244,9 +245,10 @@ class AsyncWorkFiles(Twin[WorkFiles]):
     async def list(self, at: int | None=...) -> _Changes: ...
     async def history(self, path: str | None=..., at: int | None=...) -> _Changes: ...
     async def read(self, path: str, at: int | None=...) -> bytes: ...
+    async def patch(self, change: FileChange) -> str: ...
     async def changes(self, folder: str | os.PathLike[str], *, outside: bool | None=..., max_bytes: int | None=...) -> FolderChanges: ...
     async def checkout(self, folder: str | os.PathLike[str], at: int | None=..., *, partial: bool=..., trusted: bool=...) -> WrittenTree: ...
-    async def blame(self, path: str, at: int | None=...) -> builtins.list[LineBlame]: ...
+    async def blame(self, path: str, at: int | None=...) -> _Lines: ...
 class AsyncHolds(Twin[Holds]):
     async def place(self, *sessions: names.Name, reason: str, principal: str | None=..., label: str | None=..., meta: Mapping[str, Any] | None=..., query: str | None=..., until: datetime | None=..., by: str | None=...) -> Hold: ...
     async def lift(self, hold: str | Hold, reason: str | None=..., *, by: str | None=...) -> Closing: ...

@@ -31,7 +31,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
     """),
     "Look": _places("""
         list=listing.list_sessions show.show log.log search.search compare.diff compare.compare log.tree
-        ui.ui show.branches inbox.head show.tail show.replay context=show.show_context show.blame
+        ui.ui files=files.list_files show.branches inbox.head show.tail show.replay context=show.show_context show.blame
         bisect=compare.bisect_turns tags=annotations.list_tags refs=refs.list_refs notes=annotations.list_notes
         scores=annotations.list_scores agreement=annotations.show_agreement listing.stats listing.cost
     """),
@@ -49,7 +49,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
     ),
     "Take out": _places("""
         import_export.export prov=import_export.write_prov documents=import_export.list_documents
-        .completion.completion
+        checkout=files.check_out .completion.completion
     """),
     "Erase": _places("scan=sessions.find_secrets sessions.redact sessions.erase import_export.delete_document"),
     "Messages": {

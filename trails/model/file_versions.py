@@ -27,7 +27,7 @@ MODES: Final[Mapping[str, Mode]] = {
     "100644": "file", "100755": "executable", "120000": "symlink", "000000": "deleted",
 }  # fmt: skip
 """The modes by their numbers, which are git's."""
-_NUMBERS: Final = {mode: number for number, mode in MODES.items()}
+MODE_NUMBERS: Final[Mapping[Mode, str]] = {mode: number for number, mode in MODES.items()}
 _TYPE: Final = re.compile(
     rf"{re.escape(FILE_TYPE)}; mode=(?P<mode>[0-9]{{6}})(?:; turns=(?P<turns>[1-9][0-9]{{0,8}}))?"
     r"(?P<outside>; by=unknown)?(?P<left_out>; left-out)?"
@@ -96,7 +96,7 @@ class FileVersion(Value):
     @property
     def payload(self) -> Payload:
         """The version as a turn carries it."""
-        kind = f"{FILE_TYPE}; mode={_NUMBERS[self.mode]}" + (f"; turns={self.turns}" if self.turns > 1 else "")
+        kind = f"{FILE_TYPE}; mode={MODE_NUMBERS[self.mode]}" + (f"; turns={self.turns}" if self.turns > 1 else "")
         kind += ("; by=unknown" if self.outside else "") + ("; left-out" if self.left_out is not None else "")
         return Payload(data=self.data, media_type=kind, name=check_path(self.path))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trails.compare.text_diff import match_sequences
 from trails.errors import InvalidInput
-from trails.model.file_versions import FileChange
+from trails.model.file_versions import MODE_NUMBERS, FileChange
 from trails.model.values import Turn, Value
 
 
@@ -61,7 +62,7 @@ def blame_lines(
     if not last.is_kept:
         why = "was redacted" if last.redacted else "was too large to be kept"
         raise InvalidInput(f"the content of {last.path!r} {why} at turn {last.index}, so its lines cannot be told")
-    if b"\0" in data[:8000] or last.mode == "symlink":
+    if is_binary(data) or last.mode == "symlink":
         raise InvalidInput(f"{last.path!r} is no text, so it has no lines; `trails files --history` lists its versions")
     return list(zip(lines, owners, strict=True))
 
@@ -72,9 +73,50 @@ def split_lines(data: bytes) -> list[str]:
     >>> split_lines(b"a\r\nb")
     ['a\r\n', 'b']
     """
-    parts = data.decode("latin-1").split("\n")
+    return _lines(data.decode("latin-1"))
+
+
+def _lines(text: str) -> list[str]:
+    parts = text.split("\n")
     last = parts.pop()
     return [f"{part}\n" for part in parts] + ([last] if last else [])
+
+
+def unified_patch(change: FileChange, versions: Sequence[FileChange], read: Callable[[FileChange], bytes]) -> str:
+    """Return what became of a file as a patch of git's form, given all versions of it."""
+    earlier = [each for each in versions if each.index < change.index]
+    before = earlier[-1] if earlier and earlier[-1].mode != "deleted" else None
+    old, new = _git_mode(before), _git_mode(change)
+    if not (old or new):
+        return ""
+    head = [f"diff --git a/{change.path} b/{change.path}"]
+    if old is None:
+        head.append(f"new file mode {new}")
+    elif new is None:
+        head.append(f"deleted file mode {old}")
+    elif old != new:
+        head += [f"old mode {old}", f"new mode {new}"]
+    names = tuple("/dev/null" if mode is None else f"{side}/{change.path}" for side, mode in (("a", old), ("b", new)))
+    kept = [None if each is None or each.mode == "deleted" else each for each in (before, change)]
+    if any(each is not None and not each.is_kept for each in kept):
+        return "\n".join([*head, "(a content is not kept)", ""])
+    contents = [b"" if each is None else read(each) for each in kept]
+    if any(is_binary(each) for each in contents):
+        return "\n".join([*head, f"Binary files {names[0]} and {names[1]} differ", ""])
+    left, right = (_lines(each.decode("utf-8", "replace")) for each in contents)
+    left_name, right_name = (f"{name}\t" if " " in name else name for name in names)
+    lines = difflib.unified_diff(left, right, left_name, right_name)
+    body = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "\n".join([*head, ""]) + body
+
+
+def _git_mode(change: FileChange | None) -> str | None:
+    return None if change is None or change.mode == "deleted" else MODE_NUMBERS[change.mode]
+
+
+def is_binary(data: bytes) -> bool:
+    """Tell whether a content is no text, as git tells it: by a NUL among the first 8,000 bytes."""
+    return b"\0" in data[:8000]
 
 
 def described(lines: Sequence[tuple[str, FileChange | None]], turn_at: Callable[[int], Turn]) -> list[LineBlame]:

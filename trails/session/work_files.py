@@ -35,6 +35,7 @@ class WrittenTree(Value):
 
 
 _Changes = list[FileChange]  # inside the class, `list` is the method
+_Lines = list[LineBlame]
 
 
 class WorkFiles(Handle, public=True):
@@ -79,6 +80,13 @@ class WorkFiles(Handle, public=True):
                 f"session {self._worktree.id!r} has no file {path!r} then; `trails files` lists those it has"
             )
         return self._read(found)
+
+    def patch(self, change: FileChange) -> str:
+        """Return what became of a file at a turn, one of `history`, as a unified diff that `git apply` takes.
+
+        Of content that is no text, or is not kept, it says so in place of the lines.
+        """
+        return file_blame.unified_patch(change, self.history(change.path), self._read)
 
     def changes(
         self, folder: str | os.PathLike[str], *, outside: bool | None = None, max_bytes: int | None = None
@@ -127,7 +135,7 @@ class WorkFiles(Handle, public=True):
         written = tree_writer.write_tree(folder, kept, self._read)
         return WrittenTree(folder=str(written), files=len(kept), missing=missing)
 
-    def blame(self, path: str, at: int | None = None) -> list[LineBlame]:  # type: ignore[valid-type] # not the method
+    def blame(self, path: str, at: int | None = None) -> _Lines:
         """Return which turn wrote each line of a file, as it is after the first `at` turns (None: all).
 
         A line's turn is None where it was there before recording began, where somebody else wrote it, and where a version in

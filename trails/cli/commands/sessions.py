@@ -47,13 +47,20 @@ def create(**facts: Any) -> None:
 @click.argument("text", metavar="[TEXT]", default="-")
 @cli.option("--author NAME", "Who says it: a principal's name, or agent:NAME.")
 @cli.option("--model NAME", "The model that generated it.")
-def append(*, session: str, role: str, text: str, **facts: Any) -> None:
+@cli.option("--files DIR", "Say with it how the files in a folder differ from those recorded.", name="folder",
+            type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
+def append(*, session: str, role: str, text: str, folder: Path | None, **facts: Any) -> None:
     """Append a turn to a session and print its index.
 
-    SESSION is an id, an IRI or a label. TEXT is read from stdin if it is left out or "-".
+    SESSION is an id, an IRI or a label. TEXT is read from stdin if it is left out or "-". What is in the folder of --files
+    before any turn has recorded a file is nobody's; later changes are the turn's. What is left out is said on stderr.
     """
     with cli.open_store() as store:
         loaded = store.load(store.resolve(session))
+        if folder is not None:
+            facts["files"] = found = loaded.files.changes(folder)
+            for each in found.left_out:
+                cli.note(f"left out: {one_line(each.path)} {each.reason}")
         turn = loaded.append(role, cli.text_of(text), **facts)
         loaded.persist()
     said = f"{loaded.label or loaded.id} has {count(len(loaded), 'turn')}, head {turn.digest[:8]}"

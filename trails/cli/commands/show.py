@@ -169,16 +169,25 @@ def compact(*, session: str, summary: str, **options: Any) -> None:
 
 
 @cli.command("blame", pager=True, as_of=True)
-@click.argument("ref", metavar="REF")
+@click.argument("ref", metavar="REF|FILE:LINE")
 @cli.option("--range TURNS", "Only these turns: an index (3) or a range (2:5).", name="turns")
-def blame(ref: str, turns: str | None) -> None:
-    """Say where each turn of a transcript comes from.
+@cli.option("--session REF", "Whose file FILE is; default: the newest session that has it.")
+def blame(ref: str, turns: str | None, session: str | None) -> None:
+    """Say where each turn of a transcript comes from, or a line.
 
     That is: from which session, for whom, and who wrote it. REF is a session (an id, an IRI or a label), a tag, or such
     a name with @ and how many turns of it. The column "from" names the session that a copied turn was first written in,
-    and the turn that a cherry-picked one repeats.
+    and the turn that a cherry-picked one repeats. For FILE:LINE, or FILE, the answer is the turn that wrote the line, or
+    each line; "unknown" means that it was there before, or that no turn is known to have written it.
     """
+    from trails.cli.commands import files
+
     with cli.open_store(reading=True) as store:
+        if (asked := files.file_asked(store, ref, session)) is not None:
+            if turns is not None:
+                cli.refuse("--range chooses turns of a session, and FILE:LINE a line of a file: give one of them")
+            files.blame_file(store, *asked)
+            return
         place = cli.place_of(store, ref)
         loaded = store.load(place.session_id)
         end = len(loaded) if place.end is None else place.end
