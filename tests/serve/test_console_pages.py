@@ -17,6 +17,7 @@ import httpx
 from starlette.testclient import TestClient
 
 import trails
+from tests.support.hostile_markdown import HOSTILE_MARKDOWN
 from trails.cli import main
 from trails.history.lookup.forest import ForestNode, Twig
 from trails.serve import tokens
@@ -49,7 +50,7 @@ def test_every_page_has_the_layout_and_a_policy_without_inline_code(client: Test
 
 
 def test_the_files_of_the_console_are_served_by_itself(client: TestClient) -> None:
-    for name in ("console.css", "console.js", "htmx.min.js", "icon.svg"):
+    for name in ("theme.css", "console.css", "console.js", "htmx.min.js", "icon.svg"):
         assert client.get(f"/static/{name}").status_code == 200
 
 
@@ -241,6 +242,35 @@ def test_no_text_of_a_store_becomes_markup(store: trails.Repository, client: Tes
         assert "<i>tool" not in answer.text
         assert "<u>m" not in answer.text
         assert 'href="javascript:' not in answer.text
+
+
+def test_markdown_is_laid_out_as_on_exported_pages_and_what_tools_say_is_not(
+    store: trails.Repository, client: TestClient
+) -> None:
+    session = store.create(id="m")
+    for role in ("user", "assistant", "tool"):
+        session.append(role, f"**{role}** [a](javascript:x())")
+    session.persist()
+    text = client.get("/session?id=m").text
+    for role in ("user", "assistant"):
+        laid_out = f"<p><strong>{role}</strong> [a](javascript:x())</p>\n"
+        assert f'<div class="said M" dir="auto">{laid_out}</div>' in text
+    assert '<p class="said" dir="auto">**tool** [a](javascript:x())</p>' in text
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_hostile_markdown_becomes_more_than_text_and_links_to_the_web(
+    store: trails.Repository, client: TestClient, part: int
+) -> None:
+    session = store.create(id="h")
+    texts = HOSTILE_MARKDOWN[part::3]
+    for text in texts:
+        session.append("assistant", text)
+    session.persist()
+    answer = client.get("/session?id=h&start=0").text.split('<div id="transcript"')[1]
+    assert answer.count("<article ") == len(texts)
+    for mark in ("<script>owned", "<img src", "<svg", "<style", "<iframe", 'javascript:owned()"', "\u202e", "\x1b"):
+        assert mark not in answer
 
 
 def test_pictures_are_served_as_pictures_and_nothing_else_is(store: trails.Repository, client: TestClient) -> None:

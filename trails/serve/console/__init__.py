@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from trails.display.html import THEME
 from trails.errors import TrailsError
 from trails.serve import problems
 from trails.serve.console.rendering import STATIC, page
@@ -31,7 +32,13 @@ def routes(service: Service) -> Sequence[BaseRoute]:
     """Return the routes of the console's pages and of its files."""
     names = [f"{__name__}.{name}" for name in _PAGES]
     parts = [import_module(name).routes(service) for name in names if find_spec(name)]
-    return [*(route for part in parts for route in part), Mount("/static", StaticFiles(directory=STATIC))]
+    own = [Route("/static/theme.css", _theme), Mount("/static", StaticFiles(directory=STATIC))]
+    return [*(route for part in parts for route in part), *own]
+
+
+async def _theme(_: Request) -> Response:
+    """Answer with the style that the console shares with the pages that are exported."""
+    return FileResponse(THEME)
 
 
 async def on_not_found(request: Request, error: Exception) -> Response:

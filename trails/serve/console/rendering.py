@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from trails.display import markdown
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import TrailsError
 from trails.serve.access import Unauthorized, caller_of
@@ -129,6 +130,7 @@ def _environment() -> Any:
     made.filters |= {
         "plain": plain,
         "text": text,
+        "markdown": markdown.render,
         "short": lambda value, most=120: _html(escape(shorten(str(value), most))),
         "count": count,
         "moment": moment,
