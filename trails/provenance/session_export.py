@@ -80,7 +80,7 @@ _LEADING: Final = {
 _OF_GRAPHS: Final = (
     *("derived_tool_informed_by_model", "derived_tool_times", "derived_tool_ran", "derived_tool_approved"),
     *("derived_tool_refused", "derived_turn_in_run", "derived_redacted_content", "derived_spawned_for_spawner"),
-    "derived_result_by_agent",
+    *("derived_result_by_agent", "derived_file_generated", "derived_file_revision"),
 )
 _ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
 """In which role, by the rule that says so, somebody is associated with an activity."""
@@ -217,7 +217,8 @@ def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> 
             if time is not None:
                 yield Statement(kind, None, (each.id, None, None, time), evidence)
         if not any(times):
-            yield each if each.kind in UNATTRIBUTED else each._replace(attributes=evidence)
+            subtype = each.attributes if each.kind == "wasDerivedFrom" else ()
+            yield each if each.kind in UNATTRIBUTED else each._replace(attributes=(*subtype, *evidence))
 
 
 # --- the catalog
