@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.machines import Size, examples
+from tests.support.sessions import say
 from tests.support.terminals import environment, on_terminal
 from trails import Repository
 from trails.cli import main
@@ -417,11 +418,52 @@ def test_show_cuts_long_texts_unless_full(run: Run) -> None:
     ok(run("append", "plan", "user", "\n".join(f"line {number:02}" for number in range(40))))
     ok(run("append", "plan", "user", "x" * 3000))
     short, full = ok(run("show", "plan")), ok(run("show", "plan", "--full"))
-    assert "     line 11\n     … 223 more characters; --full shows them\n" in short  # 28 lines of 7, and 27 line ends
+    assert "     line 11\n     … 28 more lines; --full shows them\n" in short
     assert "line 12" not in short
     assert f"     {'x' * 2000}\n     … 1,000 more characters; --full shows them\n" in short
     assert "     line 39" in full.splitlines()
     assert f"     {'x' * 3000}" in full.splitlines()
+
+
+def test_show_sets_thoughts_apart_and_leaves_out_empty_parts(run: Run, opened: Repository) -> None:
+    parts = [
+        {"type": "text", "text": "\n\n"},
+        {"type": "thinking", "thinking": "Two ways.\nThe pass is shut."},
+        {"type": "text", "text": "Take the train."},
+    ]
+    session = opened.load("plan")
+    session.append("assistant", parts)
+    session.persist()
+    opened.close()
+    lines = ok(run("show", "plan", "--range", "3")).splitlines()
+    assert lines[-3:] == ["     │ Two ways.", "     │ The pass is shut.", "     Take the train."]
+    assert lines[-4].startswith("  3  assistant")
+
+
+def test_show_draws_markdown_on_a_terminal_and_loses_no_word_and_no_line_end(run: Run, place: Path) -> None:
+    text = "# Plan\n\nTake **the train**, see <map> and [it](https://a.example)\nor ![a map](b.png)\n\n```python\nx = 1\n```"
+    ok(run("append", "plan", "assistant", text))
+    ok(run("append", "plan", "tool", "# no heading", "--author", "agent:look"))
+    code, shown = on_terminal(place, "--no-pager", "show", "plan", "--range", "3:", COLUMNS="60")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert code == 0
+    assert "\x1b[1mthe train\x1b[0m" in shown
+    assert "**" not in shown
+    assert "```" not in shown
+    lines = [line.strip() for line in plain.splitlines()]
+    assert "Take the train, see <map> and it (https://a.example)" in lines
+    assert "or !a map (b.png)" in lines
+    assert "x = 1" in lines
+    assert "# no heading" in lines
+    assert "     Take **the train**, see <map> and [it](https://a.example)" in ok(run("show", "plan")).splitlines()
+
+
+def test_show_says_how_many_lines_it_leaves_out_on_a_terminal_too(run: Run, place: Path) -> None:
+    ok(run("append", "plan", "tool", "\n".join(f"line {number:02}" for number in range(14)), "--author", "agent:look"))
+    shown = on_terminal(place, "--no-pager", "show", "plan", "--range", "3:", NO_COLOR="1")[1]
+    assert "line 11" in shown
+    assert "line 12" not in shown
+    assert "… 2 more lines; --full shows them" in shown
 
 
 def test_what_a_transcript_holds_cannot_steer_the_terminal(run: Run) -> None:
@@ -438,17 +480,32 @@ def test_tree_draws_forks_and_spawned_sessions(run: Run, opened: Repository) -> 
     opened.load("s2").fork(id="s4").persist()
     opened.close()
     assert ok(run("tree")).splitlines() == [
-        f"plan (s1)  3 turns  {heads['s1']}",
-        f"├── @1 alt (s2)  3 turns, 2 own  {heads['s2']}",
-        f"│   └── @3 s4  3 turns, 0 own  {heads['s2']}",
-        f"└── spawned s3  1 turn  {heads['s3']}",
+        f"plan (s1)  3 turns  {heads['s1']}  Plan a trip",
+        f"├── @1 alt (s2)  3 turns, 2 own  {heads['s2']}  A week",
+        f"│   └── @3 s4  3 turns, 0 own  {heads['s2']}  Plan a trip",
+        f"└── spawned s3  1 turn  {heads['s3']}  Find a map",
     ]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 90])
+def test_a_tree_shows_a_title_behind_a_session_or_below_it_at_any_width(
+    run: Run, opened: Repository, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    title = "Find the way over the pass, in snow and in rain"
+    say(opened.create(id="over", meta={"title": title}), "Which way?").fork(at=1, id="by-night").persist()
+    opened.close()
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = ok(run("tree", "over")).splitlines()
+    assert max(map(len, lines)) <= width
+    shown = " ".join(line.split("  ")[-1].strip("│└─ ") for line in lines)
+    assert "Find the way" in shown
+    assert ("…" in shown) == (width < 90)
 
 
 def test_tree_of_a_session_draws_it_and_what_is_below(run: Run, opened: Repository) -> None:
     head = opened.load("s2").head
     opened.close()
-    assert ok(run("tree", "alt")).splitlines() == [f"@1 alt (s2)  3 turns, 2 own  {head[:8]}  of s1"]
+    assert ok(run("tree", "alt")).splitlines() == [f"@1 alt (s2)  3 turns, 2 own  {head[:8]}  of s1  A week"]
     assert ok_json(run("tree", "alt", "--json")) == {
         "sessions": [
             {

@@ -224,14 +224,17 @@ def test_tail_follows_what_another_process_writes_and_ctrl_c_ends_it(
         follower = follow("-n", "1")
         follower.wait_for(lambda lines: len(lines) == 2)
         write(store)
-        follower.wait_for(lambda lines: len(lines) == 9)
+        follower.wait_for(lambda lines: len(lines) == 12)
         other, main_head = store.load("other").head, store.load("main").head
         assert follower.lines[2:] == [
             f"other  2 turns, head {other[:8]}",
+            "    assistant: no more",
             "branch  forked at 1",
             "main  exchange 6 pending",
             "main  exchange 6 streaming",
             f"main  4 turns, head {main_head[:8]}",
+            "    user: And ␛[31mnow␛[0m?",
+            "    assistant: re: And ␛[31mnow␛[0m?",
             "main  answer 7 made",
             "main  exchange 6 completed",
         ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import shutil
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 import pyoxigraph as ox
@@ -49,7 +50,12 @@ _CUT, _FOLDED = 20, 12
 """A column that is cut, or folded, gets no fewer cells."""
 _ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "tool": "yellow", "summary": "magenta"}
 _SHORT_LINES: Final = 12
-_SHORT_TEXT: Final = 2000
+_LONGEST: Final = 2000
+"""Characters of a line that is shown whole in a pipe, where no line is wrapped."""
+_PARSED: Final = 50_000
+"""Characters of the longest text that is read as Markdown."""
+_GUTTER: Final = "│ "
+"""What stands before each line of a thought."""
 _INDENT: Final = "     "
 
 
@@ -270,9 +276,9 @@ def transcript(session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
         names |= {call.id: call.name for call in turn.tool_calls}
         console.print()
         console.print(_turn_line(session_id, turn))
-        _print_lines(console, _turn_lines(turn, names, None if full else _room(console)), full=full)
+        _print_parts(console, _turn_parts(turn, names, None if full else _room(console)), full=full)
         stray = [result.call_id for result in turn.tool_results if is_whole and result.call_id not in names]
-        _print_lines(console, ((f"(answers {each}, which no turn calls)", "red") for each in stray), full=full)
+        _print_parts(console, (_Part(f"(answers {each}, which no turn calls)", "red") for each in stray), full=full)
 
 
 def _turn_line(session_id: str, turn: Turn) -> Text:
@@ -289,44 +295,53 @@ def _turn_line(session_id: str, turn: Turn) -> Text:
     return line
 
 
-_Line = tuple[str, str]
-"""A text, which may hold line ends, and its style."""
+class _Part(NamedTuple):
+    """Something that a turn says: a text, which may hold line ends, and how it is drawn."""
+
+    text: str
+    style: str = ""
+    gutter: str = ""
+    is_prose: bool = False
+    """Whether it was written for people to read, so that Markdown in it is drawn on a terminal."""
 
 
-def _turn_lines(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
+def _turn_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Part]:
     """Yield what a turn says; `room` is the length that a tool call's line is cut to, None for no cut."""
     if turn.redacted:
-        yield "(redacted)", "dim"
+        yield _Part("(redacted)", "dim")
     else:
-        yield from _said_lines(turn, names, room)
+        yield from _said_parts(turn, names, room)
     for payload in turn.payloads:
-        yield _payload_line(payload), "dim"
+        yield _Part(_payload_line(payload), "dim")
 
 
-def _said_lines(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
+def _said_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Part]:
     content = turn.content
     shown: set[str] = set()
     if isinstance(content, str):
         for result in turn.tool_results:
-            yield _result_line(result, names), "yellow"
-        yield content, ""
+            yield _Part(_result_line(result, names), "yellow")
+        yield _Part(content, is_prose=turn.role != "tool")
     else:
         for part in content:
             shown |= {call.id for call in content_parts.calls_in([part])}
-            yield from _part_lines(part, names, room)
+            yield from _drawn_part(part, names, room, is_prose=turn.role != "tool")
     for call in turn.tool_calls:
         if call.id not in shown:
-            yield _call_line(call, room), "yellow"
+            yield _Part(_call_line(call, room), "yellow")
 
 
-def _part_lines(part: Any, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
+def _drawn_part(part: Any, names: Mapping[str, str], room: int | None, *, is_prose: bool) -> Iterator[_Part]:
     calls, results = content_parts.calls_in([part]), content_parts.results_in([part])
     for call in calls:
-        yield _call_line(call, room), "yellow"
+        yield _Part(_call_line(call, room), "yellow")
     for result in results:
-        yield _result_line(result, names), "yellow"
-    if not calls:
-        yield content_parts.plain_text([part]), "dim" if results else ""
+        yield _Part(_result_line(result, names), "yellow")
+    text = content_parts.plain_text([part])
+    if content_parts.is_thought(part):
+        yield _Part(text.strip(), "dim italic", _GUTTER)
+    elif not calls and (text.strip() or results):
+        yield _Part(text, "dim" if results else "", is_prose=is_prose and not results)
 
 
 def _call_line(call: ToolCall, room: int | None) -> str:
@@ -348,21 +363,63 @@ def _room(console: Console) -> int:
     return max(20, min(console.width, 160) - len(_INDENT))
 
 
-def _print_lines(console: Console, lines: Iterable[_Line], *, full: bool) -> None:
-    for text, style in lines:
-        kept = text if full else "\n".join(text[:_SHORT_TEXT].split("\n", _SHORT_LINES)[:_SHORT_LINES])
-        for line in clean(kept).rstrip("\n").split("\n"):
-            print_wrapped(console, Text(line, style=style), Text(_INDENT))
-        if left := len(text[len(kept) :].strip()):
-            console.print(Text(f"{_INDENT}… {count(left, 'more character')}; --full shows them", style="dim italic"))
+def _print_parts(console: Console, parts: Iterable[_Part], *, full: bool) -> None:
+    """Print what a turn says; unless `full`, the first lines of each part, and how many more there are."""
+    for part in parts:
+        indent = Text(_INDENT) + Text(part.gutter, style=part.style)
+        text = clean(part.text).rstrip("\n")
+        is_markdown = part.is_prose and console.is_terminal and len(text) <= _PARSED
+        lines: Sequence[Text | str] = _markdown_lines(console, text) if is_markdown else text.split("\n")
+        room, shown = math.inf if full else _SHORT_LINES, 0
+        for number, line in enumerate(lines):
+            if shown >= room:
+                _note_more(console, len(lines) - number, "more line")
+                break
+            styled = line if isinstance(line, Text) else Text(line, style=part.style)
+            kept = styled if full else styled[:_LONGEST]
+            for whole in _wrapped(console, kept, indent):
+                console.print(whole)
+                shown += 1
+            if len(kept) < len(styled):
+                _note_more(console, len(styled) - len(kept), "more character")
+
+
+def _note_more(console: Console, number: int, what: str) -> None:
+    them = "it" if number == 1 else "them"
+    console.print(Text(f"{_INDENT}… {count(number, what)}; --full shows {them}", style="dim italic"))
+
+
+def _markdown_lines(console: Console, text: str) -> list[Text]:
+    """Return Markdown as lines for a terminal. Line ends, addresses and HTML stay as they were written."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import Markdown
+
+    made = Markdown("", code_theme="ansi_dark", hyperlinks=False)
+    made.parsed = (
+        MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image").parse(text)
+    )
+    for token in made.parsed:
+        for child in token.children or ():
+            child.type = "hardbreak" if child.type == "softbreak" else child.type
+    width = max(20, console.width - len(_INDENT))
+    lines = console.render_lines(made, console.options.update(width=width), pad=False)
+    drawn = [Text.assemble(*((part.text, part.style or "") for part in line if not part.control)) for line in lines]
+    while drawn and not drawn[-1].plain.strip():
+        drawn.pop()
+    return drawn
 
 
 def print_wrapped(console: Console, line: Text, indent: Text) -> None:
     """Print a line as long as it may be, wrapped and indented."""
-    for piece in line.wrap(console, max(20, console.width - len(indent))):
-        whole = indent + piece
-        whole.rstrip()
+    for whole in _wrapped(console, line, indent):
         console.print(whole)
+
+
+def _wrapped(console: Console, line: Text, indent: Text) -> list[Text]:
+    lines = [indent + piece for piece in line.wrap(console, max(20, console.width - len(indent)))]
+    for whole in lines:
+        whole.rstrip()
+    return lines
 
 
 def replay(turns: Iterable[Mapping[str, Any]]) -> None:
@@ -371,21 +428,36 @@ def replay(turns: Iterable[Mapping[str, Any]]) -> None:
     for turn in turns:
         style = _ROLE_STYLES.get(turn["role"], "blue")
         console.print(Text.assemble((f"{turn['index']:>3}  ", "bold"), (clean(turn["role"]), f"bold {style}")))
-        _print_lines(console, [(content_parts.plain_text(turn["content"]), "")], full=True)
+        _print_parts(console, [_Part(content_parts.plain_text(turn["content"]))], full=True)
 
 
 # --- the forest
 
+_GUIDE: Final = 4
+"""Cells of the lines that lead to a branch, for each that it stands below."""
+_LEAST_TITLE: Final = 12
 
-def forest(trees: Sequence[Twig]) -> None:
-    """Print trees of forks and spawned sessions."""
+
+def forest(trees: Sequence[Twig], titles: Mapping[str, str]) -> None:
+    """Print trees of forks and spawned sessions, each with what it is about: by id, behind it or below."""
+    console = screen()
+
+    def label(twig: Twig, deep: int) -> Text:
+        line, title = _twig_label(twig), titles.get(twig.node.id, "")
+        room = console.width - _GUIDE * deep
+        if not title:
+            return line
+        if line.cell_len + _LEAST_TITLE < room:
+            return line.append("  ").append(shorten(title, room - line.cell_len - 2), style="dim")
+        return line.append("\n").append(shorten(title, max(_LEAST_TITLE, room)), style="dim")
+
     for top in trees:
-        drawn = Tree(_twig_label(top), guide_style="dim")
-        open_twigs = [(top, drawn)]
+        drawn = Tree(label(top, 0), guide_style="dim")
+        open_twigs = [(top, drawn, 1)]
         while open_twigs:
-            twig, branch = open_twigs.pop()
-            open_twigs += [(child, branch.add(_twig_label(child))) for child in twig.children]
-        screen().print(drawn)
+            twig, branch, deep = open_twigs.pop()
+            open_twigs += [(child, branch.add(label(child, deep)), deep + 1) for child in twig.children]
+        console.print(drawn)
 
 
 def _twig_label(twig: Twig) -> Text:

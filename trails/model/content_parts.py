@@ -193,6 +193,18 @@ def _given_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     )
 
 
+def is_thought(part: Any) -> bool:
+    """Tell whether a part of a turn's content is what a model thought, and did not say.
+
+    >>> is_thought({"type": "thinking", "thinking": "Hm."}), is_thought({"text": "Hm.", "thought": True}), is_thought("Hm.")
+    (True, True, False)
+    """
+    if not isinstance(part, Mapping):
+        return False
+    kind = part.get("type") or part.get("content_type")
+    return (isinstance(kind, str) and kind in _THOUGHTS) or part.get("thought") is True
+
+
 def plain_text(content: Any) -> str:
     """Return what a person would read of a turn's content: its texts, and a line for each tool call and result.
 
@@ -228,6 +240,7 @@ def _part_text(part: Any) -> str:
     return plain_text(texts[0]) if texts else f"[{kind or part.get('content_type') or 'part'}]"
 
 
+_THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking", "thoughts"})
 _BODY_KEYS = ("content", "output", "response", "result", "tools")
 _TEXT_KEYS = ("text", "refusal", "thinking", "content", "description", "result")
 _NESTED_KEYS = ("parts", "thoughts", "content", "summary")  # ChatGPT's content, OpenAI's reasoning

@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -495,11 +496,29 @@ def tree(session: str | None) -> None:
 
     Without SESSION (an id, an IRI or a label), all trees of the store. Each line gives: @ the index that a fork starts
     at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
-    of its head. A parent that was deleted or is missing is drawn as such.
+    of its head; its title, else its first prompt. A parent that was deleted or is missing is drawn as such.
     """
     from trails.history.lookup import forest
 
     with cli.open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
         grown = forest.build_forest(store.reader, top)
-    cli.answer({"sessions": list(grown)}, grown.trees, cli.view.forest, empty="the store holds no sessions")
+        titles = {} if cli.as_json() else _titles(store, None if top is None else [twig.node.id for twig in grown])
+    draw = partial(cli.view.forest, titles=titles)
+    cli.answer({"sessions": list(grown)}, grown.trees, draw, empty="the store holds no sessions")
+
+
+def _titles(store: Repository, session_ids: Sequence[str] | None) -> dict[str, str]:
+    """Return by id what sessions are about: some of them, or all."""
+    from trails.history.lookup import summaries
+
+    if session_ids is not None:
+        found = [summaries.find_summary(store.workspace, each) for each in session_ids]
+        return {each.id: each.title or each.first_prompt or "" for each in found if each is not None}
+    titles: dict[str, str] = {}
+    cursor = None
+    while True:
+        page = store.summaries(limit=1000, cursor=cursor)
+        titles |= {each.id: each.title or each.first_prompt or "" for each in page}
+        if (cursor := page.cursor) is None:
+            return titles

@@ -27,8 +27,9 @@ def show(ref: str, turns_: str | None, full: bool) -> None:
     """Show a session's transcript for reading.
 
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it; --range picks turns
-    by their indices out of these. Turns that come from an ancestor name the session that owns them. Long texts and tool
-    arguments are shortened without --full; JSON is always whole.
+    by their indices out of these. Turns that come from an ancestor name the session that owns them. Thoughts stand behind
+    a line. On a terminal Markdown is drawn; in a pipe texts are as they were written. Without --full, of each text the
+    first 12 lines are shown, and tool arguments are cut; JSON is always whole.
     """
     with cli.open_store(reading=True) as store:
         place = cli.place_of(store, ref)
@@ -237,8 +238,8 @@ def tail(session: str | None, follow: bool, last: int) -> None:
     """Show the latest turns, forks and changes of state.
 
     They are shown as the store's log has them. Without SESSION (an id, an IRI or a label), those of all sessions. With
-    -f it goes on, also while another process works with the store; Ctrl-C ends it, with exit code 0. Texts are shown
-    for the first lines only.
+    -f it goes on, also while another process works with the store; Ctrl-C ends it, with exit code 0. The beginning of
+    each turn's text is shown.
     """
     try:
         _tail(session, follow=follow, last=last)
@@ -255,12 +256,13 @@ def _tail(session: str | None, *, follow: bool, last: int) -> None:
             _print(each, _texts(store, lines, at, each))
         while follow:
             store.refresh()
-            lines, reached = store.store.log.since(reached)
-            for line in lines:
-                notice = _notice(line)
+            news, reached = store.store.log.since(reached)
+            lines += news
+            for at in range(len(lines) - len(news), len(lines)):
+                notice = _notice(lines[at])
                 if notice is not None and wanted in (None, notice.session_id):
-                    _print(notice, ())
-            if not lines:
+                    _print(notice, _texts(store, lines, at, notice))
+            if not news:
                 time.sleep(_POLL)
 
 

@@ -17,7 +17,6 @@ from trails.model import content_parts
 from trails.model.values import ToolCall, ToolResult, Turn
 
 Kind = Literal["text", "thought", "call", "result", "image", "data", "redacted"]
-_THOUGHTS: Final = frozenset({"thinking", "reasoning", "redacted_thinking"})
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
 _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -92,7 +91,7 @@ def _part(
     if asked or answers:
         return
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if isinstance(kind, str) and kind in _THOUGHTS:
+    if content_parts.is_thought(part):
         said = content_parts.plain_text([part])
         yield _block("thought", said, limit)
     elif isinstance(part, str) or (isinstance(kind, str) and kind in _TEXTS):
