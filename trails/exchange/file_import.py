@@ -28,7 +28,7 @@ from trails.exchange.exporters import (
 from trails.exchange.exporters.session_family import Family, SessionExport
 from trails.exchange.formats import Format
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import Growing, begin_import, merge
+from trails.exchange.merge import Attach, Growing, begin_import, merge
 from trails.exchange.openclaw import openclaw_files, openclaw_folder, pi_export
 from trails.exchange.source_transcript import ImportReport, Transcript
 from trails.files import as_path, in_words
@@ -169,6 +169,8 @@ class FileImport:
     """Whether the report names the texts that no session keeps: it takes another reading of the file."""
     is_sparse: bool = False
     """Whether few imports are put on record, see `ImportedFiles.is_sparse`."""
+    attach: Attach | None = None
+    """Puts payloads on the turns that are new, see `merge`."""
 
     def files(self, path: Path, wanted: Format | None, progress: Progress | None) -> ImportReport:
         """Import a file, or those of a folder and below."""
@@ -219,6 +221,7 @@ class FileImport:
                         progress=progress,
                         redact_secrets=self.redact_secrets,
                         read=ImportedFiles(began, files, is_sparse=self.is_sparse),
+                        attach=self.attach,
                     )
                 )
             return report

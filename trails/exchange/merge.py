@@ -50,6 +50,7 @@ def merge(
     progress: Progress | None = None,
     redact_secrets: bool = False,
     read: ImportedFiles | None = None,
+    attach: Attach | None = None,
 ) -> ImportReport:
     """Store all sessions of a transcript, parents first.
 
@@ -57,7 +58,7 @@ def merge(
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported. Raises
     `StoreFailed` where the store cannot go on: the sessions before that are there, whole.
     The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
-    is recorded, with the files that were `read`.
+    is recorded, with the files that were `read`. `attach` may put payloads on the turns that are new.
     """
     file = readable_path(file)
     read = read or ImportedFiles(begin_import(repository, "unknown"), {})
@@ -80,9 +81,9 @@ def merge(
             own = read.for_one(session.files, lines)
             with repository.workspace.merging(f"{session.source}:{session.id}"):
                 try:
-                    _Merge(repository, session, report, withholding, own, growing, file).run()
+                    _Merge(repository, session, report, withholding, own, growing, file, attach).run()
                 except HeadConflict:  # somebody else appended to it meanwhile: what they stored is seen now
-                    _Merge(repository, session, report, withholding, own, growing, file).run()
+                    _Merge(repository, session, report, withholding, own, growing, file, attach).run()
         except StoreFailed:  # no other session could be kept either; those that were are whole
             raise
         except StoreLocked as error:
@@ -156,6 +157,8 @@ def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
 
 
 _Path = tuple[SourceTurn, ...]
+Attach = Callable[[Session, Sequence[SourceTurn]], Sequence[SourceTurn]]
+"""Returns turns that are new to a session with payloads that somebody else has for them."""
 
 
 @dataclass(slots=True)
@@ -169,6 +172,7 @@ class _Merge:
     _read: ImportedFiles
     _growing: Growing | None
     _file: str
+    _attach: Attach | None = None
     _source: SourceSession = field(init=False)
     """The source session as it is stored."""
     _repeats_alone: bool = False
@@ -493,7 +497,7 @@ class _Merge:
         """Append turns to a session, and report them and their secrets."""
         count, found = 0, list[Found]()
         try:
-            for turn in turns:
+            for turn in turns if self._attach is None else self._attach(session, list(turns)):
                 found += self._withholding.in_turn(turn, session.id, len(session))
                 session.worktree.append(record_checks.make_draft(self._withholding.turn(turn)))
                 count += 1

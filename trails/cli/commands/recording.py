@@ -25,16 +25,27 @@ if TYPE_CHECKING:
 @cli.option("--once", "Bring in what is there, and end.")
 @cli.option("--create", "Create the store if it is not there.")
 @cli.option("--redact-secrets", "Put a mark in the place of each key, token and password.")
+@cli.option("--files DIR", "Record with the turns what becomes of the files in this folder; may be repeated.", name="work",
+            multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
 @cli.option("--state FILE", "Where to keep what was read; default: a file for this store in ~/.local/state/trails.",
             type=cli.NEW_FILE)  # fmt: skip
-def watch(*, paths: tuple[Path, ...], once: bool, create: bool, redact_secrets: bool, state: Path | None) -> None:
+def watch(
+    *,
+    paths: tuple[Path, ...],
+    once: bool,
+    create: bool,
+    redact_secrets: bool,
+    work: tuple[Path, ...],
+    state: Path | None,
+) -> None:
     """Follow the transcripts of running agents into the store.
 
     A PATH is a folder, such as ~/.claude, ~/.codex or ~/.gemini, with all below it, or a file. All formats that `trails
     import` detects are followed, also in files and folders that are new. A record is in the store within 2 seconds of its
     write. Nothing comes in twice, whenever this ends and begins again, and several may watch for one store. What cannot be
-    read is reported on stderr, and the rest goes on. Ctrl-C and SIGTERM end it, with exit code 0. With --json, each event
-    is a line of JSON on stdout.
+    read is reported on stderr, and the rest goes on. --files names a folder in which agents work: a change in it is a turn's
+    if a tool ran while it was made, and of unknown origin otherwise. Ctrl-C and SIGTERM end it, with exit code 0. With
+    --json, each event is a line of JSON on stdout.
     """
     from trails.exchange.recording.file_state import FileStates, state_file
     from trails.exchange.recording.watcher import Watcher
@@ -46,7 +57,7 @@ def watch(*, paths: tuple[Path, ...], once: bool, create: bool, redact_secrets: 
         in_memory = state is None and store.store.location == ":memory:"
         states = FileStates(None if in_memory else state or state_file(store))
         try:
-            watcher = Watcher(store, paths, states, redact_secrets=redact_secrets)
+            watcher = Watcher(store, paths, states, redact_secrets=redact_secrets, files_in=work)
             _told(watcher, once=once, over=over)
         finally:
             states.close()

@@ -14,7 +14,7 @@ from trails.errors import StoreLocked
 from trails.exchange.file_import import RESTED, FileImport
 from trails.exchange.formats import Format, PartRules
 from trails.exchange.import_secrets import mask_report
-from trails.exchange.merge import PartMisfitError, begin_import, imported_id, merge, stored_family
+from trails.exchange.merge import Attach, PartMisfitError, begin_import, imported_id, merge, stored_family
 from trails.exchange.recording import file_end, transcript_files
 from trails.exchange.recording.file_end import Lines
 from trails.exchange.recording.file_state import FileRead
@@ -37,6 +37,8 @@ class Recording:
     redact_secrets: bool = False
     by: str | None = None
     settle: float = SETTLE
+    attach: Attach | None = None
+    """Puts what became of files on the turns that are new, see `merge`."""
     held_since: float | None = None
     """Since when something at the end of what is read is kept back, although it may be whole."""
 
@@ -144,6 +146,7 @@ def _record_whole(
         by=how.by,
         accounted=False,
         is_sparse=True,
+        attach=how.attach,
     )
     return job.group(form, sources), lines
 
@@ -236,6 +239,7 @@ def _merged(how: Recording, form: Format, paths: Sequence[str], transcript: Tran
         growing=how.is_open,
         redact_secrets=how.redact_secrets,
         read=ImportedFiles(began, files, is_sparse=True),
+        attach=how.attach,
     )
     report.files = len(paths)
     return report

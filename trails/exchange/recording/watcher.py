@@ -14,8 +14,10 @@ from trails.exchange import formats
 from trails.exchange.formats import Format
 from trails.exchange.recording import growth, transcript_files
 from trails.exchange.recording.file_state import FileRead, FileStates
+from trails.exchange.recording.work_recorder import WorkRecorder
 from trails.files import as_path
 from trails.session import Repository
+from trails.session.work_folder import WorkFolder
 
 INTERVAL: Final = 0.5
 """Seconds between two looks, unless a look takes long."""
@@ -94,6 +96,9 @@ class Watcher:
     redact_secrets: bool = False
     by: str | None = None
     settle: float = growth.SETTLE
+    files_in: Sequence[str | PathLike[str]] = ()
+    """Folders in which the agents work: what becomes of their files is recorded with the turns, see `work_recorder`."""
+    _work: WorkRecorder | None = None
     _places: list[Path] = field(init=False)
     _reads: dict[str, FileRead] = field(init=False)
     _failures: dict[str, _Failure] = field(default_factory=dict)
@@ -109,6 +114,9 @@ class Watcher:
         self._places = [as_path(path, "what to watch").expanduser().absolute() for path in self.paths]
         if not self._places:
             raise InvalidInput("name at least one file or folder to watch")
+        if self.files_in:
+            folders = [WorkFolder(as_path(each, "a folder of the work").expanduser()) for each in self.files_in]
+            self._work = WorkRecorder(folders, self._began)
         self.states.believe(self.repository)
         self._reads = self.states.all()
 
@@ -256,7 +264,8 @@ class Watcher:
         paths = [str(path) for path in unit]
         known = {path: self._reads[path] for path in paths if path in self._reads}
         began = time.monotonic()
-        how = growth.Recording(self.repository, self.redact_secrets, self.by, self.settle)
+        attach = None if self._work is None else self._work.attach
+        how = growth.Recording(self.repository, self.redact_secrets, self.by, self.settle, attach)
         try:
             taken = growth.record(how, form, paths, known)
         except FileNotFoundError:  # gone while it was read: the next look sees what is there
@@ -279,6 +288,11 @@ class Watcher:
                 self._rests[path] = time.time() + spent
         self._remember(taken.reads)
         yield from self._events(form, paths[0], taken)
+        if self._work is not None:
+            while self._work.left_out:
+                each = next(iter(self._work.left_out))
+                del self._work.left_out[each]
+                yield from self._problem(each.path, 0, f"left out of the files: it {each.reason}")
 
     def _events(self, form: Format, path: str, taken: growth.Taken) -> Iterator[WatchEvent]:
         report = taken.report
