@@ -55,6 +55,9 @@ _REFERENCE: Final = {"Repository": ["open", "Repository"], "Session": ["Session"
 _LINK: Final = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 _QUERY: Final = re.compile(r"^### ([a-z-]+)\n(?:.*\n)*?(```mermaid\n(?:.*\n)*?```)$", re.MULTILINE)
 _DIAGRAM: Final = re.compile(r"^```mermaid\n((?:.*\n)*?)```$", re.MULTILINE)
+_ARROW: Final = re.compile(
+    r'^ *(\w+)(?:\["(.+?)"\])? -(?:->\|(\w+)\||\. (is a) \.->) (\w+)(?:\["(.+?)"\])?$', re.MULTILINE
+)
 _NEXT_PAGE: Final = re.compile(r"(?<=\]\()(?!https?:)([^)#\s]+)\.md(?=[)#])")
 
 
@@ -130,8 +133,25 @@ def for_reading(text: str) -> str:
         image = f"![The pattern of {section[1]}](queries/{section[1]}.svg){{ .pattern loading=lazy }}"
         return section[0].replace(section[2], image)
 
-    source = r'<details markdown="1"><summary>The diagram, written in Mermaid</summary>\n\n```text\n\1```\n\n</details>'
-    return _DIAGRAM.sub(source, _QUERY.sub(pictured, text))
+    return _DIAGRAM.sub(lambda diagram: as_table(diagram[1]), _QUERY.sub(pictured, text))
+
+
+def as_table(diagram: str) -> str:
+    """Return a Mermaid flowchart as a table of its arrows: drawing one takes a program from another host.
+
+    >>> print(as_table("flowchart LR\\n  Turn -. is a .-> E[\\"prov:Entity\\"]\\n  Tag -->|tagOf| Turn\\n"))
+    | from | arrow | to |
+    |---|---|---|
+    | Turn | is a | prov:Entity |
+    | Tag | tagOf | Turn |
+    """
+    rows = ["| from | arrow | to |", "|---|---|---|"]
+    for arrow in _ARROW.finditer(diagram):
+        start, start_label, label, above, end, end_label = arrow.groups()
+        rows.append(f"| {start_label or start} | {label or above} | {end_label or end} |")
+    if len(rows) - 2 != sum("->" in line for line in diagram.splitlines()):
+        raise ValueError(f"an arrow of this diagram was not understood:\n{diagram}")
+    return "\n".join(rows)
 
 
 # --- for models

@@ -65,13 +65,19 @@ def test_a_link_leads_to_the_place_on_the_site(path: str, text: str, expected: s
     assert gather.with_site_links(text, path) == expected
 
 
-def test_a_query_has_its_picture_and_another_diagram_its_source() -> None:
-    text = "### forest\n\nWhich?\n\n```mermaid\nA --> B\n```\n\n## Other\n\n```mermaid\nC --> D\n```\n"
+def test_a_query_has_its_picture_and_another_diagram_a_table() -> None:
+    other = 'flowchart LR\n  Turn -. is a .-> prov_Entity["prov:Entity"]\n  Tag -->|tagOf| Turn\n'
+    text = f"### forest\n\nWhich?\n\n```mermaid\nA --> B\n```\n\n## Other\n\n```mermaid\n{other}```\n"
     shown = gather.for_reading(text)
     assert "(queries/forest.svg)" in shown
     assert "A --> B" not in shown
-    assert "```text\nC --> D\n```" in shown
+    assert "| Turn | is a | prov:Entity |\n| Tag | tagOf | Turn |\n" in shown
     assert "mermaid\n" not in shown  # whose program would be fetched
+
+
+def test_a_diagram_with_an_arrow_that_is_not_understood_is_refused() -> None:
+    with pytest.raises(ValueError, match="an arrow of this diagram was not understood"):
+        gather.as_table("flowchart LR\n  Tag ==> Turn -> Session\n")
 
 
 def test_a_python_session_is_coloured_as_one() -> None:
