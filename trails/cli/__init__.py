@@ -31,7 +31,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
     """),
     "Look": _places("""
         list=listing.list_sessions show.show log.log search.search compare.diff compare.compare log.tree
-        ui.ui files=files.list_files show.branches inbox.head show.tail show.replay context=show.show_context show.blame
+        ui.ui tui.tui files=files.list_files show.branches inbox.head show.tail show.replay context=show.show_context show.blame
         bisect=compare.bisect_turns tags=annotations.list_tags refs=refs.list_refs notes=annotations.list_notes
         scores=annotations.list_scores agreement=annotations.show_agreement listing.stats listing.cost
     """),

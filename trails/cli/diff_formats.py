@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 def draw(diff: Diff, *, side_by_side: bool, full: bool) -> None:
     """Print a diff for people, one turn after the other or in two columns."""
-    (_draw_columns if side_by_side else _draw_turns)(transcript_view.screen(), diff, full=full)
+    draw_on(transcript_view.screen(), diff, side_by_side=side_by_side, full=full)
+
+
+def draw_on(console: Console, diff: Diff, *, side_by_side: bool = False, full: bool = False) -> None:
+    """Print a diff on a console."""
+    (_draw_columns if side_by_side else _draw_turns)(console, diff, full=full)
 
 
 _STYLES: Final = {"equal": "dim", "changed": "yellow", "left": "red", "right": "green"}
@@ -77,7 +82,7 @@ def _head(console: Console, diff: Diff) -> None:
         console.print(Text(one_line(line)), soft_wrap=True)
     if diff.entries:
         console.print()
-        transcript_view.print_table(("", "left", "right"), count_rows(diff), right=("left", "right"))
+        transcript_view.print_table(("", "left", "right"), count_rows(diff), right=("left", "right"), on=console)
 
 
 def _title(entry: Entry) -> str:

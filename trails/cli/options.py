@@ -259,7 +259,7 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
 
     if not reading:
         refuse_fields("they are for commands that only read, and this one may write")
-    actor, keys = (click.get_current_context().meta.get(each) for each in (ACTOR, KEYS))
+    actor, keys = acting()
     are_recorded = import_records.reads_are_recorded()
     if reading and not are_recorded and place != ":memory:":
         return open_to_read(place, actor=actor, keys=keys)
@@ -269,7 +269,13 @@ def open_at(place: str, *, create: bool = False, reading: bool = False, recorded
     return store
 
 
-_WITH_READS_OF_THEIR_OWN: Final = {"serve": "python", "ui": "python", "mcp": "mcp", "query": "command"}
+def acting() -> tuple[str | None, str | None]:
+    """Return who acts, and where the keys of encrypted sessions are, as far as anybody says so."""
+    meta = click.get_current_context().meta
+    return meta.get(ACTOR), meta.get(KEYS)
+
+
+_WITH_READS_OF_THEIR_OWN: Final = {"serve": "python", "ui": "python", "tui": "python", "mcp": "mcp", "query": "command"}
 """Commands of which each read is on record by itself, and through what: what others read through, and a query by its name."""
 
 

@@ -134,15 +134,16 @@ def print_table(
     styles: Mapping[str, str] = MappingProxyType({}),
     most: int | None = None,
     rule: bool = True,
+    on: Console | None = None,
 ) -> None:
-    """Print rows as a table on stdout; `fold` and `right` are as for `table`. In a pipe, print them separated by tabs.
+    """Print rows as a table on stdout, or on a console; `fold` and `right` are as for `table`. In a pipe, print them separated by tabs.
 
     If there is no room, text is cut with an ellipsis, to no fewer cells than `least` says; then columns are left out, the
     last first, but for those in `main` (default: the first, and those in `fold`). Where these have no room, each value gets
     a line. A first cell of more than `most` cells stands on a line of its own, above its row. Without `rule`, no line is
     under the names.
     """
-    console, above, fold = screen(), dict[int, Text](), list(fold)
+    console, above, fold = on or screen(), dict[int, Text](), list(fold)
     lines = [[cell if isinstance(cell, Text) else Text(clean(cell)) for cell in row] for row in rows]
     if console.width >= ENDLESS:
         echo_tsv(columns, ([cell.plain for cell in line] for line in lines))
@@ -152,7 +153,7 @@ def print_table(
             line[0].style = styles.get(columns[0], "")
             above[number], line[0] = line[0], Text()
     narrow = dict.fromkeys(columns, _CUT) | dict.fromkeys(fold, _FOLDED) | dict.fromkeys(right, ENDLESS) | dict(least)
-    widths = _widths(columns, lines, narrow, [columns[0], *fold] if main is None else main, gap=3 if rule else 2)
+    widths = _widths(columns, lines, narrow, [columns[0], *fold] if main is None else main, console.width, gap=3 if rule else 2)
     if widths is None:
         _print_blocks(console, columns, lines)
         return
@@ -169,7 +170,7 @@ def print_table(
     for number, drawn in enumerate(printed.get().splitlines(), -1 if made.box is None else -2):
         if number in above:
             console.print(above[number], soft_wrap=True)
-        sys.stdout.write(f"{drawn.rstrip()}\n")  # which escapes what the terminal cannot show
+        console.file.write(f"{drawn.rstrip()}\n")  # which escapes what the terminal cannot show
     if left_out := [name for name in columns if name not in widths]:
         note(f"no room for {', '.join(left_out)}; a wider terminal or a pipe shows all")
 
@@ -179,13 +180,13 @@ def _widths(
     lines: Sequence[Sequence[Text]],
     narrow: Mapping[str, int],
     main: Collection[str],
+    width: int,
     *,
     gap: int,
 ) -> dict[str, int] | None:
     """Return the columns for which the terminal has room, with their widths; None where it has none for the main ones."""
     texts = {name: [name, *(line[place].plain for line in lines)] for place, name in enumerate(columns)}
     natural = {name: max(cells(part) for text in texts[name] for part in text.split("\n")) for name in columns}
-    width = screen().width
     widths = fit(natural, narrow, width, gap=gap, main=main)
     return None if sum(widths.values()) + gap * (len(widths) - 1) > width else widths
 
