@@ -236,6 +236,7 @@ WITHOUT_JSON = {
     "mcp",
     "ontology",
     "serve",
+    "tui",
     "ui",
 }
 """Commands that change something or print no data: all others print JSON where they are asked to."""

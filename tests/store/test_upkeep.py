@@ -744,7 +744,7 @@ def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
     assert found.message == (
         "installed: checkpoint, encryption, timestamps, scitt, pandas, plot, shacl, aio, zstd, files, postgres, secrets, prices, "
         "langgraph, openai-agents, claude-agent-sdk, google-adk, langchain, pydantic-ai, agent-framework, opentelemetry, mcp, "
-        "serve, remote, html; not installed: arrow, stats"
+        "serve, remote, tui, html; not installed: arrow, stats"
     )
 
 

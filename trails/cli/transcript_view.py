@@ -136,7 +136,7 @@ def print_table(
     rule: bool = True,
     on: Console | None = None,
 ) -> None:
-    """Print rows as a table on stdout, or on a console; `fold` and `right` are as for `table`. In a pipe, print them separated by tabs.
+    """Print rows as a table on stdout, or on a console; `fold` and `right` are as for `table`. In a pipe, tabs part them.
 
     If there is no room, text is cut with an ellipsis, to no fewer cells than `least` says; then columns are left out, the
     last first, but for those in `main` (default: the first, and those in `fold`). Where these have no room, each value gets
@@ -153,7 +153,9 @@ def print_table(
             line[0].style = styles.get(columns[0], "")
             above[number], line[0] = line[0], Text()
     narrow = dict.fromkeys(columns, _CUT) | dict.fromkeys(fold, _FOLDED) | dict.fromkeys(right, ENDLESS) | dict(least)
-    widths = _widths(columns, lines, narrow, [columns[0], *fold] if main is None else main, console.width, gap=3 if rule else 2)
+    widths = _widths(
+        columns, lines, narrow, [columns[0], *fold] if main is None else main, console.width, gap=3 if rule else 2
+    )
     if widths is None:
         _print_blocks(console, columns, lines)
         return

@@ -98,6 +98,7 @@ class _Reader:
         self.store = store
         self._app = app
         self._one = threading.Lock()
+        self._told = ""
 
     async def __call__(self, read: Callable[[], _Read]) -> _Read | None:
         """Return what is read, or None once people have been told why it is not."""
@@ -107,10 +108,15 @@ class _Reader:
                 return read()
 
         try:
-            return await asyncio.to_thread(alone)
+            found = await asyncio.to_thread(alone)
         except (TrailsError, OSError) as error:
-            self._app.notify(one_line(str(error)), severity="error", timeout=10, markup=False)
+            message = one_line(str(error))
+            if message != self._told:  # a look a second says it once
+                self._app.notify(message, severity="error", timeout=10, markup=False)
+            self._told = message
             return None
+        self._told = ""
+        return found
 
 
 class _Table(DataTable[Text]):
@@ -323,7 +329,7 @@ class TrailsApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Lay it out: the field, the table, the keys."""
-        yield Input(placeholder="type to filter by title, label, text or id", id="filter")
+        yield Input(placeholder="type to filter by title, label, first prompt or id", id="filter")
         yield _Table(cursor_type="row", zebra_stripes=False)
         yield Footer()
 
@@ -365,7 +371,7 @@ class TrailsApp(App[None]):
     def _add(self, page: Any) -> None:
         self._cursor = page.cursor
         table = self.query_one(_Table)
-        room = max(20, self.size.width - 46)
+        room = max(20, self.size.width - 49)
         if not table.columns:
             for name, width in (("", 1), ("title", room), ("turns", 6), ("model", 18), ("active", 10)):
                 table.add_column(Text(name, justify="right" if name == "turns" else "left"), key=name, width=width)

@@ -64,6 +64,7 @@ _EXTRAS: Final = {
     "mcp": "mcp",
     "serve": "starlette",
     "remote": "httpx",
+    "tui": "textual",
     "html": "nh3",
 }
 """The package's extras, and the module that each brings."""
