@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -113,6 +114,16 @@ def test_the_wheel_says_what_it_is_and_has_the_licences_of_what_it_contains(tmp_
     assert "\nRequires-Python: >=3.11\n" in metadata
     assert "\nClassifier: Operating System :: POSIX :: Linux\n" in metadata
     assert "\nProject-URL:" not in metadata  # there is none that leads anywhere
+
+
+def test_an_editors_tasks_run_what_the_makefile_has() -> None:
+    file = ROOT / ".vscode" / "tasks.json"
+    if not file.is_file():
+        pytest.skip("the tasks are not beside these tests")
+    tasks = json.loads(file.read_text("utf-8"))["tasks"]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    made = {task["args"][0] for task in tasks if task["command"] == "make"}
+    assert {"test", "lint", "docs"} <= made <= targets
 
 
 # --- what continuous integration installs
