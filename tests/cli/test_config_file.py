@@ -86,10 +86,10 @@ def test_colours_are_set_by_the_file_and_the_environment_goes_before_it(
     config: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config.write_text(f'store = "{store}"\ncolor = "always"\n', "utf-8")
-    assert "\x1b[" in ok(invoke("list"))
-    assert "\x1b[" not in ok(invoke("list", "--color", "never"))
+    assert "\x1b[" in ok(invoke("tree"))
+    assert "\x1b[" not in ok(invoke("tree", "--color", "never"))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[" not in ok(invoke("list"))
+    assert "\x1b[" not in ok(invoke("tree"))
 
 
 def test_an_alias_stands_for_a_command_with_its_options(config: Path, store: Path) -> None:

@@ -371,7 +371,7 @@ def _print_parts(console: Console, parts: Iterable[_Part], *, full: bool) -> Non
     for part in parts:
         indent = Text(_INDENT) + Text(part.gutter, style=part.style)
         text = clean(part.text).rstrip("\n")
-        is_markdown = part.is_prose and console.is_terminal and len(text) <= _PARSED
+        is_markdown = part.is_prose and console.file.isatty() and len(text) <= _PARSED
         lines: Sequence[Text | str] = _markdown_lines(console, text) if is_markdown else text.split("\n")
         room, shown = math.inf if full else _SHORT_LINES, 0
         for number, line in enumerate(lines):

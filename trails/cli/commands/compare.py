@@ -259,7 +259,7 @@ def diff(
     elif form == "text":
         diff_formats.draw(found, side_by_side=how["side_by_side"], full=how["full"])
     else:
-        text = to_json(found.to_dict()) + "\n" if form == "json" else diff_documents.document(found, form)
+        text = to_json(cli.selected(found.to_dict())) + "\n" if form == "json" else diff_documents.document(found, form)
         if output is None:
             click.echo(text, nl=False)
         else:
