@@ -829,7 +829,7 @@ def test_lines_that_cannot_be_used_are_told_and_the_import_succeeds(run: Run, tm
     damaged.write_text(sample.read_text("utf-8") + '{"type": "user", "uuid": \n', "utf-8")
     result = run("import", str(damaged))
     assert result.exit_code == 0
-    assert f"problem: {damaged}, line 15: " in result.stderr
+    assert f"\n{damaged}, line 15: " in f"\n{result.stderr}"
 
 
 def test_a_file_with_nothing_to_import_fails(run: Run, tmp_path: Path) -> None:
@@ -1048,9 +1048,7 @@ def test_delete_asks_on_a_terminal_and_keeps_the_session_without_a_yes(place: Pa
     assert ok_json(run("info", "--json"))["sessions"] == 2
 
 
-def test_an_import_ends_with_a_summary_and_a_terminal_gets_the_first_sessions_alone(
-    tmp_path: Path, run: Run, place: Path
-) -> None:
+def test_an_import_is_summed_up_in_a_line_and_each_file_has_one_where_it_is_asked_for(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "projects"
     folder.mkdir()
     for number in range(23):
@@ -1058,17 +1056,14 @@ def test_an_import_ends_with_a_summary_and_a_terminal_gets_the_first_sessions_al
         line |= {"timestamp": "2026-05-01T12:00:00.000Z", "message": {"role": "user", "content": "hello"}}
         (folder / f"n{number:02}.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "bad.jsonl").write_text(json.dumps(line | {"sessionId": "bad", "uuid": "b"}) + "\nnonsense\n")
-    code, shown = on_terminal(place, "import", str(folder), NO_COLOR="1")
-    assert code == 0
-    assert shown.count("new           claude-code:") == 20
-    assert "… and 4 more; --json lists them all" in shown
-    assert shown.splitlines()[-2:] == [
-        "imported 24 turns from 24 files: 24 sessions (24 new)",
-        "reported: 1 problem",
-    ]
-    again = ok(run("import", str(folder)))
-    assert again.count("unchanged     claude-code:") == 24
-    assert "imported 0 turns from 24 files: 24 sessions (24 unchanged)" in again
+    done = run("import", str(folder))
+    assert ok(done) == "imported 24 turns from 24 files: 24 sessions (24 new); 1 problem (-v lists all)\n"
+    assert done.stderr.startswith(f"{folder / 'bad.jsonl'}, line 2: ")
+    assert done.stderr.count("\n") == 1
+    *files, last = ok(run("import", str(folder), "-v")).splitlines()
+    expected = [("bad", "bad"), *((f"n{number:02}", f"n{number:02}") for number in range(23))]
+    assert files == [f"{name}.jsonl: unchanged claude-code:{session}" for name, session in expected]
+    assert last == "imported 0 turns from 24 files: 24 sessions (24 unchanged); 1 problem"
 
 
 # --- text

@@ -200,7 +200,10 @@ def test_the_command_says_where_texts_are_kept_nowhere(run: Run, tmp_path: Path)
     file = tmp_path / "a.jsonl"
     strange = {"type": "unheard-of", "strange": "what no parser reads, one"}
     file.write_text("\n".join(map(json.dumps, (CLAUDE, strange))))
-    result = run("import", "--create", str(file))
+    plain = run("import", "--create", str(file))
+    assert plain.stdout.endswith("1 text kept nowhere (-v lists all)\n")
+    assert plain.stderr == ""
+    result = run("import", "-v", str(file))
     assert result.exit_code == 0, result.stderr
     assert f"not kept: 1 text at strange ({file}, line 2): no turn and no metadata has this field" in result.stderr
     assert "1 text kept nowhere" in result.stdout

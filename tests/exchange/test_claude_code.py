@@ -358,7 +358,7 @@ def test_a_problem_says_in_which_of_several_files_it_is() -> None:
     transcript = parse([("a.jsonl", lines(user("u1", None, 0))), ("b.jsonl", b"{")])
     [problem] = transcript.problems
     assert problem.line == 1
-    assert problem.reason.endswith(" (in b.jsonl)")
+    assert problem.file == "b.jsonl"
 
 
 # Compactions

@@ -317,7 +317,7 @@ def test_the_command_says_what_was_kept_back_and_takes_it_when_asked(tmp_path: P
         done = invoke("import", file, *more, store=store)
         return ok(done), done.stderr
 
-    out, err = run("--create")
+    out, err = run("--create", "-v")
     assert "imported 1 turn from 1 file" in out
     assert "1 turn(s) at the end of" in err
     assert "--final" in err

@@ -70,7 +70,10 @@ def merge(
         records=dict(transcript.records),
         notes=list(transcript.notes),
         left_out=list(transcript.left_out),
-        problems=[FileProblem(file=file, line=p.line, reason=p.reason, text=p.text) for p in transcript.problems],
+        problems=[
+            FileProblem(file=readable_path(p.file) if p.file else file, line=p.line, reason=p.reason, text=p.text)
+            for p in transcript.problems
+        ],
     )
     ordered = _parents_first(transcript.sessions)
     for done, session in enumerate(ordered):

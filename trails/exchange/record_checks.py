@@ -68,13 +68,13 @@ class Reading:
     records: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
-    def refuse(self, line: int, reason: str, record: object) -> None:
+    def refuse(self, line: int, reason: str, record: object, *, file: str = "") -> None:
         """Report a record that cannot be used, with its line or 0."""
         try:
             text = record if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
         except RecursionError:
             text = "(nested too deeply to show)"
-        self.problems.append(json_files.line_problem(line, reason, text))
+        self.problems.append(replace(json_files.line_problem(line, reason, text), file=file))
 
     def keeps(self, turn: SourceTurn, line: int, subject: str, record: object) -> bool:
         """Tell whether a turn can be kept; if not, report its record."""

@@ -271,6 +271,8 @@ class Problem:
     line: int
     reason: str
     text: str
+    file: str = ""
+    """The file, where several are read together."""
 
 
 @dataclass(frozen=True, slots=True)

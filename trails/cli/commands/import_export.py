@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -148,7 +149,7 @@ _SOURCES = click.Path(exists=True, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
 _SHOWN_PROBLEMS: Final = 20
 _SHOWN_SESSIONS: Final = 20
-"""How many sessions of a kind are listed on a terminal; a pipe gets all."""
+"""How many sessions of a file are listed."""
 _VERIFIER = "verify_export.py"
 
 
@@ -175,6 +176,7 @@ _VERIFIER = "verify_export.py"
 )
 @cli.option("--allow-outside", "Read transcripts that a folder of OpenClaw names and that lie outside of it.")
 @cli.option("--keep-invalid", "With prov: keep a document that breaks PROV's constraints, and say so.")
+@cli.option("-v --verbose", "A line a file, and all that there is to say of them.")
 @cli.option("--create", "Create the store if it is not there.")
 def import_files(
     *,
@@ -184,15 +186,16 @@ def import_files(
     final: bool,
     growing: bool,
     keep_invalid: bool,
+    verbose: bool,
     **how: bool | None,
 ) -> None:
     """Import transcripts from files and folders.
 
     A folder stands for all files below it, and - for standard input; a state folder of OpenClaw comes with its keys and
     runs. Importing the same again adds nothing; a file that grew goes on where it ended. Each session says who imported
-    it, when, and from which file (`trails query imported-sessions`). Lines that cannot be used are reported on stderr and
-    the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
-    are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
+    it, when, and from which file (`trails query imported-sessions`). A line sums it up. Lines that cannot be used are reported
+    on stderr and the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what
+    comes in are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
     from trails.exchange.source_transcript import ImportReport
 
@@ -206,6 +209,11 @@ def import_files(
     how["final"] = final if final or growing else None
     report = ImportReport()
     with cli.open_store(create=create) as store:
+
+        def tell() -> None:
+            files = _by_file(store, report) if verbose and not cli.as_json() else None
+            cli.answer(report, report, partial(_draw, files=files))
+
         try:
             with cli.view.progress("importing") as progress:
                 for number, path in enumerate(paths):
@@ -213,11 +221,11 @@ def import_files(
                     report.add(_import_one(store, path, format_, progress=moves, **how))
         except TrailsError as error:
             if _recognised(report):
-                cli.answer(report, report, _draw_report)  # what came in before the failing path is there
+                tell()  # what came in before the failing path is there
             if isinstance(error, InvalidInput) and (path == _STDIN or path.is_file()):
                 raise click.ClickException(str(error)) from error  # the command line is right, the file cannot be read
             raise
-    cli.answer(report, report, _draw_report)
+        tell()
     if not _recognised(report):
         cli.note("nothing could be imported")
         cli.end(1)
@@ -260,7 +268,7 @@ def _import_crates(paths: tuple[Path, ...], *, create: bool, keep_invalid: bool,
             lines = [*map(_described, found), *(f"  left out: {what}, {number}" for what, number in left_out.items())]
             cli.answer(value, lines)
             if _recognised(report) and not cli.as_json():
-                _draw_report(report)
+                _draw(report, None)
     if not (found or _recognised(report)):
         cli.note("nothing could be imported")
         cli.end(1)
@@ -304,42 +312,51 @@ _TITLES: Final = {
 }
 
 
-def _draw_report(report: ImportReport) -> None:
-    """Print what became of each session, then what could not be used, and last a summary of both."""
-    shown = report.shown_ids()
-    most = _SHOWN_SESSIONS if sys.stdout.isatty() else None
-    for name, title in _TITLES.items():
-        ids = shown[name]
-        for session_id in ids[:most]:
-            click.echo(f"{title:<12}  {one_line(session_id)}")
-        if most is not None and len(ids) > most:
-            click.echo(f"{title:<12}  … and {len(ids) - most:,} more; --json lists them all")
-    _draw_remarks(report)
-    click.echo(_summary(report))
+def _draw(report: ImportReport, files: Mapping[str, Sequence[str]] | None) -> None:
+    """Print what came in: a line; with the sessions of each of the `files`, a line a file before it, and all remarks."""
+    from trails.secrets import shown_id
+
+    for name, session_ids in ({} if files is None else files).items():
+        became = {each: title for field, title in _TITLES.items() for each in getattr(report, field)}
+        shown = [f"{became[each]} {shown_id(each)}" for each in session_ids[:_SHOWN_SESSIONS]]
+        more = len(session_ids) - len(shown)
+        click.echo(one_line(f"{name or '-'}: {', '.join(shown)}{f' and {more:,} more' if more else ''}"))
+    _draw_remarks(report, is_whole=files is not None)
+    click.echo(_summary(report, is_whole=files is not None))
 
 
-def _summary(report: ImportReport) -> str:
-    """Return in a few words what was imported, what became of the sessions, and what was reported."""
+def _by_file(store: trails.Repository, report: ImportReport) -> dict[str, list[str]]:
+    """Return the sessions that a report names by the file that they came from last."""
+    named = {each for field in _TITLES for each in getattr(report, field)}
+    rows = store.select("imported-sessions").to_dicts() if named else []
+    files = {each: str(row["name"] or "") for row in rows if (each := iris.session_id(row["session"])) in named}
+    found: dict[str, list[str]] = {}
+    for each in sorted(named):
+        found.setdefault(files.get(each, ""), []).append(each)
+    return dict(sorted(found.items()))
+
+
+def _summary(report: ImportReport, *, is_whole: bool) -> str:
+    """Return in a line what was imported, what became of the sessions, and what there is to tell."""
     sessions = sum(len(getattr(report, name)) for name in _TITLES)
     came = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
     if report.scores_added:
         came += f", {count(report.scores_added, 'score')}"
     parts = [f"{len(getattr(report, name)):,} {title}" for name, title in _TITLES.items() if getattr(report, name)]
     became = f" ({', '.join(parts)})" if parts else ""
-    lines = [f"imported {came}: {count(sessions, 'session')}{became}"]
-    said = (
+    remarks = (
         (report.turns_held, "turn", "kept back, since a file may still be written to"),
         (len(report.problems), "problem", ""),
         (len(report.notes), "note", ""),
         (sum(row.count for row in report.left_out if row.is_prose), "text", "kept nowhere"),
         (len(report.secrets), "secret", ""),
     )
-    if told := [f"{count(number, noun)} {why}".rstrip() for number, noun, why in said if number]:
-        lines.append(f"reported: {', '.join(told)}")
-    return "\n".join(lines)
+    told = ", ".join(f"{count(number, noun)} {why}".rstrip() for number, noun, why in remarks if number)
+    where = "" if is_whole or not told else " (-v lists all)"
+    return f"imported {came}: {count(sessions, 'session')}{became}{f'; {told}{where}' if told else ''}"
 
 
-def _draw_remarks(report: ImportReport) -> None:
+def _draw_remarks(report: ImportReport, *, is_whole: bool) -> None:
     from trails.cli.commands.sessions import described
 
     if report.deleted:
@@ -350,9 +367,13 @@ def _draw_remarks(report: ImportReport) -> None:
             f"{count(stored, 'secret')} in the store as {'it is' if stored == 1 else 'they are'}; --redact-secrets on a first "
             "import takes them out, `trails redact` does for turns that are there"
         )
-    cli.note_each("note", report.notes)
-    _draw_left_out(report.left_out)
-    cli.note_each("problem", [_problem(each) for each in report.problems])
+    if is_whole:
+        cli.note_each("note", report.notes)
+        _draw_left_out(report.left_out)
+    for problem in report.problems[: None if is_whole else _SHOWN_PROBLEMS]:
+        cli.note(_problem(problem))
+    if (more := len(report.problems) - _SHOWN_PROBLEMS) > 0 and not is_whole:
+        cli.note(f"{count(more, 'more problem')}; -v lists them all")
 
 
 def _problem(problem: FileProblem) -> str:

@@ -180,8 +180,7 @@ class _Reading:
         """Return the lines that could not be used, as they stand in the files."""
         names = list(dict.fromkeys(name for name, _ in self.unusable))
         found = sorted(self.unusable, key=lambda each: (names.index(each[0]), each[1].line))
-        told = (f" (in {name})" if self.many else "" for name, _ in found)
-        return tuple(replace(each, reason=each.reason + where) for (_, each), where in zip(found, told, strict=True))
+        return tuple(replace(each, file=name) if self.many else each for name, each in found)
 
     def note(self, group: _SessionRecords, kind: str, ids: Sequence[str]) -> None:
         """Note how often something was found in a session, and where first."""

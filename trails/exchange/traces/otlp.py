@@ -546,7 +546,7 @@ class Spans:
 
     def refuse(self, name: str, line: int, reason: str, record: object) -> None:
         """Keep a record of a file that cannot be used."""
-        self.reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
+        self.reading.refuse(line, reason, record, file=name if self._many else "")
 
     def refuse_span(self, span: TraceSpan, reason: str, record: object) -> None:
         """Keep what cannot be used of a span."""
