@@ -198,6 +198,58 @@ def test_a_comparison_prints_its_table(memory: Repository) -> None:
     assert "other        2" in lines[2:]
 
 
+def test_a_record_and_a_summary_show_the_title_first_and_then_whose_they_are_on_one_line(memory: Repository) -> None:
+    plan = say(
+        memory.create(id="plan", principal="alice", label="trip", meta={"title": "The\x1b Alps"}), "Plan it", "When?"
+    )
+    fork = say(plan.fork(at=1, id="f" * 200), "x" * 500)
+    say(memory.create(id="bare", principal="bob", label="named"), "Hello")
+    assert repr(plan.record) == str(plan.record) == "<SessionRecord plan: The␛ Alps; alice, agent>"
+    assert repr(fork.record) == f"<SessionRecord {'f' * 12}…{'f' * 13}: alice, agent; fork of plan at 1>"
+    assert repr(memory.load("bare").record) == "<SessionRecord bare: named; bob, agent>"
+    day = f"{plan[0].time:%Y-%m-%d}"
+    summaries = {each.id: each for each in memory.summaries()}
+    assert repr(summaries["plan"]) == str(summaries["plan"]) == f"<SessionSummary plan: The␛ Alps; 2 turns; last {day}>"
+    assert repr(summaries["bare"]) == f"<SessionSummary bare: named; 1 turn; last {day}>"
+    assert len(repr(summaries["f" * 200])) == 80
+    html = plan.record._repr_html_()
+    assert html.index("The␛ Alps") < html.index("alice")
+    assert fork.record.fork_head is not None
+    assert fork.record.fork_head not in fork.record._repr_html_()
+    assert fork.record.fork_head[:12] in fork.record._repr_html_()
+
+
+def test_a_hit_shows_where_it_is_and_what_was_found_on_one_line(memory: Repository) -> None:
+    say(memory.create(id="plan"), "Plan a trip\nto the \x1bAlps")
+    say(memory.create(id="i" * 200), "Alps " * 40)
+    long, short = memory.search("Alps")
+    assert repr(short) == str(short) == "<Hit plan@0 user: Plan a trip to the ␛Alps>"
+    assert repr(long).startswith(f"<Hit {'i' * 12}…{'i' * 13}@0 user: Alps Alps")
+    assert len(repr(long)) == 80
+
+
+def test_rows_of_a_query_and_scores_are_printed_as_tables_of_80_columns(memory: Repository) -> None:
+    say(memory.create(id="plan"), "one", "two")
+    memory.score("plan", "tone", "polite", by="bob", reason="It asks.")
+    asked = "SELECT ?role ?s ?kind { ?s a trails:Session . ?t a trails:Turn ; trails:role ?role . BIND(prov:Agent AS ?kind) }"
+    assert str(memory.select(asked)).splitlines() == [
+        "<Solutions ?role ?s ?kind: 2 rows>",
+        "role  s                        kind",
+        "user  urn:trails:session:plan  prov:Agent",
+        "user  urn:trails:session:plan  prov:Agent",
+    ]
+    many = str(memory.select("SELECT ?s ?p ?o { ?s ?p ?o }")).splitlines()
+    assert max(map(len, many)) <= 80
+    assert len(many) == 23  # a heading, the names, 20 rows, and how many more there are
+    assert many[-1].startswith("and ")
+    assert many[-1].endswith(" more rows")
+    assert str(memory.select("SELECT ?s { ?s a trails:Nothing }")) == "<Solutions ?s: 0 rows>"
+    assert str(memory.scores("plan")).splitlines()[1:] == [
+        "name  session  value   end  by   reason    time",
+        f"tone  plan     polite    2  bob  It asks.  {memory.scores('plan')[0].time:%Y-%m-%d %H:%M}",
+    ]
+
+
 def test_what_calls_cost_is_printed_by_group(memory: Repository) -> None:
     plan = memory.create(id="plan")
     plan.append("user", "a")

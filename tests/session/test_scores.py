@@ -191,7 +191,11 @@ def test_a_list_of_scores_is_a_table_too(memory: Repository) -> None:
     assert list(frame["by"]) == ["bob", "grader"]
     assert [None if start is pd.NA else start for start in frame["start"]] == [None, 1]
     assert "&lt;so&gt;" in found._repr_html_()
-    assert repr(found) == "<Scores: 2 scores>"
+    assert repr(found).splitlines()[:3] == [
+        "<Scores: 2 scores>",
+        "name  session   value  start  end  by      reason  version  time",
+        f"x     plan          1           3  bob                      {found[0].time:%Y-%m-%d %H:%M}",
+    ]
     assert memory.scores("plan", "none").table().rows == []
 
 

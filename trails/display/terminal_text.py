@@ -98,9 +98,23 @@ def count(number: int, noun: str) -> str:
 
 LINE_WIDTH: Final = 80
 """How wide what a person reads is, where no terminal says so."""
+_START_WIDTH: Final = 48
+NAME_WIDTH: Final = 26
+"""How much of an id or a title stands in a line that says more."""
 REPR_WIDTH: Final = 100
 """A line has at most so many characters."""
 _REPR_TEXT: Final = 36
+
+
+def tag_line(start: str, *parts: str | None) -> str:
+    """Return `<start: part; part>` of at most 80 characters: what people know a thing by, and then what it says.
+
+    >>> tag_line("Turn 0 user", "Plan a trip", None), tag_line("Tag v1")
+    ('<Turn 0 user: Plan a trip>', '<Tag v1>')
+    """
+    begun = f"<{shorten(start, _START_WIDTH - 1)}"
+    text = shorten("; ".join(filter(None, parts)), LINE_WIDTH - len(begun) - len(": >"))
+    return f"{begun}: {text}>" if text else f"{begun}>"
 
 
 class _Short(Repr):

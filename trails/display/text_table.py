@@ -10,9 +10,9 @@ from trails.display import tables
 from trails.display.tables import NUMERIC, Kind, PlainTable
 from trails.display.terminal_text import LINE_WIDTH, cells, count, one_line, pad, shorten
 
-_MOST_ROWS: Final = 20
+MOST_ROWS: Final = 20
 _GAP: Final = "  "
-_NARROWEST: Final = 20
+NARROWEST: Final = 20
 """A column of text is cut to no fewer cells to make room for others."""
 _FIRST: Final = ("title", "label", "first_prompt", "snippet", "text", "name", "session", "index", "role")
 """What people know a thing by, and so the columns that stand first."""
@@ -43,10 +43,11 @@ def _short_digest(name: str, value: Any) -> Any:
     return value[:_DIGEST] if name in _DIGESTS and isinstance(value, str) else value
 
 
-def draw(heading: str, table: PlainTable) -> str:
+def draw(heading: str, table: PlainTable, *, total: int | None = None) -> str:
     """Return a heading and the first 20 rows under it, in columns; what is cut ends in "…".
 
-    Columns stand in the table's order as far as 80 columns go. A line below says which are left out, and how many rows.
+    Columns stand in the table's order as far as 80 columns go. A line below says which are left out, and how many rows
+    of `total`, which are the table's where it is not given.
 
     >>> print(draw("<Two>", PlainTable({"name": "text", "turns": "integer"}, [{"name": "plan", "turns": 2}])))
     <Two>
@@ -55,12 +56,12 @@ def draw(heading: str, table: PlainTable) -> str:
     """
     if not table.rows:
         return heading
-    rows = table.rows[:_MOST_ROWS]
+    rows = table.rows[:MOST_ROWS]
     columns = {name: [_cell(row[name], kind) for row in rows] for name, kind in table.kinds.items()}
     widths = _widths(columns, table)
     lines = [_line([one_line(name) for name in widths], widths, table)]
     lines += [_line([columns[name][number] for name in widths], widths, table) for number in range(len(rows))]
-    left_out = len(table.rows) - len(rows)
+    left_out = (len(table.rows) if total is None else total) - len(rows)
     lines += [f"and {count(left_out, 'more row')}"] if left_out else []
     without = [name for name in table.kinds if name not in widths]
     lines += [shorten(f"no room for {', '.join(without)}", LINE_WIDTH)] if without else []
@@ -78,7 +79,7 @@ def _widths(columns: dict[str, list[str]], table: PlainTable) -> dict[str, int]:
     """Return the columns for which there is room, and how wide each is."""
     natural = {name: max(map(cells, (one_line(name), *texts))) for name, texts in columns.items()}
     whole = [name for name, kind in table.kinds.items() if kind in NUMERIC or kind == "time"]
-    return fit(natural, dict.fromkeys(natural, _NARROWEST) | {name: natural[name] for name in whole}, LINE_WIDTH)
+    return fit(natural, dict.fromkeys(natural, NARROWEST) | {name: natural[name] for name in whole}, LINE_WIDTH)
 
 
 def fit(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trails.display import html, terminal_text
+from trails.display import html, tables, terminal_text, text_table
 from trails.display.terminal_text import count
 from trails.errors import NoSuchName
 from trails.model import iris
@@ -27,7 +27,6 @@ MAX_FORK_DEPTH: Final = 32
 MAIN: Final = "main"
 """The branch name of every session that is not a fork."""
 
-_REPR_START: Final = 48
 """How many characters of its line a turn's role may take, with what stands before it."""
 
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
@@ -103,6 +102,10 @@ class Value(BaseModel):
             value = values.get(name)
             if field.repr and (field.is_required() or value != field.default) and value not in ((), None):
                 yield name, value
+
+
+def _shorten_id(session_id: str) -> str:
+    return terminal_text.shorten_name(session_id, terminal_text.NAME_WIDTH)
 
 
 def _wrong_fields(kind: type[Value], error: ValidationError) -> str:
@@ -471,9 +474,7 @@ class Turn(Value):
 
     def __repr__(self) -> str:
         cut = f", {CUT}" if self.is_cut else ""
-        start = terminal_text.shorten(f"<Turn {self.index} {self.role}{cut}", _REPR_START)
-        said = terminal_text.shorten(self._readable(), terminal_text.LINE_WIDTH - len(start) - len(": >"))
-        return f"{start}: {said}>" if said else f"{start}>"
+        return terminal_text.tag_line(f"Turn {self.index} {self.role}{cut}", self._readable())
 
     __str__ = __repr__
 
@@ -672,12 +673,25 @@ class SessionRecord(Value):
         """The first index that the session itself owns: 0, or its fork index."""
         return self.forked_at_index or 0
 
+    def __repr__(self) -> str:
+        title, parent = self.meta.get("title"), self.parent_session_id
+        return terminal_text.tag_line(
+            f"SessionRecord {_shorten_id(self.id)}",
+            title if isinstance(title, str) else self.label,
+            f"{self.principal}, {self.agent}",
+            None if parent is None else f"fork of {_shorten_id(parent)} at {self.forked_at_index}",
+            None if self.state == "active" else self.state,
+        )
+
+    __str__ = __repr__
+
     @html.safe
     def _repr_html_(self) -> str:
-        told = {name: value for name, value in self.to_dict().items() if value not in (None, {}, 0) and name != "id"}
-        return html.box(
-            f"session {html.inline(self.id)}", [html.table(("field", "value"), [(n, str(v)) for n, v in told.items()])]
-        )
+        shown = text_table.for_people(tables.of_items([self]))
+        cells = [
+            (name, str(value)) for name, value in shown.rows[0].items() if value not in (0, "active") and name != "id"
+        ]
+        return html.box(f"session {html.inline(self.id)}", [html.table(("field", "value"), cells)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""

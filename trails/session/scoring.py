@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal
 
-from trails.display import tables
+from trails.display import tables, text_table
 from trails.display.progress import Progress, moving
 from trails.display.tables import Kind, PlainTable, Tabular, kind_of
 from trails.display.terminal_text import count
@@ -52,7 +52,9 @@ class Scores(list[Score], Tabular):
     """A list of scores, which a notebook shows as a table and which can be taken as a data frame."""
 
     def __repr__(self) -> str:
-        return f"<Scores: {count(len(self), 'score')}>"
+        table = self.table()
+        shown = PlainTable({name: table.kinds[name] for name in _SHOWN}, table.rows)
+        return text_table.draw(f"<Scores: {count(len(self), 'score')}>", text_table.for_people(shown))
 
     def table(self) -> PlainTable:
         """Return them as a table: of what, name, value, scorer, version, reason and time."""
@@ -71,6 +73,10 @@ _KINDS: Final[dict[str, Kind]] = {
     "session": "text", "on": "text", "start": "place", "end": "place", "name": "text", "value": "json", "by": "text",
     "version": "text", "reason": "text", "time": "time", "id": "text",
 }  # fmt: skip
+
+
+_SHOWN: Final = ("name", "session", "value", "start", "end", "by", "reason", "version", "time")
+"""What people look for in a score, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

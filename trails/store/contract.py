@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 import pyoxigraph as ox
 
-from trails.display import html, tables
+from trails.display import html, tables, text_table
 from trails.display.tables import Kind, PlainTable, Tabular
-from trails.display.terminal_text import count
+from trails.display.terminal_text import LINE_WIDTH, count, shorten_name
 from trails.errors import StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.model import iris
@@ -181,7 +181,19 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
 
     def __repr__(self) -> str:
         more = ", there are more" if self.truncated else ""
-        return f"<Solutions {' '.join('?' + name for name in self.variables)}: {len(self)} rows{more}>"
+        heading = f"<Solutions {' '.join('?' + name for name in self.variables)}: {count(len(self), 'row')}{more}>"
+        return text_table.draw(heading, self._for_people(), total=len(self))
+
+    def _for_people(self) -> PlainTable:
+        """Return the first rows, IRIs as a query may write them, of long ones the beginning and the end that tells them apart."""
+        width = max(LINE_WIDTH // max(len(self.variables), 1) - 2, text_table.NARROWEST)
+        shown = Solutions(self.variables, self[: text_table.MOST_ROWS])
+        texts = shown.table()
+        rows = [dict(row) for row in texts.rows]
+        for row, terms in zip(rows, shown, strict=True):
+            iris = (name for name in self.variables if isinstance(terms[name], ox.NamedNode))
+            row.update((name, shorten_name(_with_prefix(row[name]), width)) for name in iris)
+        return PlainTable(texts.kinds, rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row as a dict of Python values: numbers, booleans, times and strings; IRIs as strings; unbound None."""
@@ -212,6 +224,12 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         right = [name for name, kind in first.kinds.items() if kind in tables.NUMERIC]
         rows = [[tables.text(row[name], kind) for name, kind in first.kinds.items()] for row in first.rows]
         return html.box(count(len(self), "row"), [html.table(self.variables, rows, right=right, total=len(self))])
+
+
+def _with_prefix(iri: str) -> str:
+    """Return an IRI as a query may write it: by a prefix that each query has, where there is one."""
+    named = (f"{prefix}:{iri.removeprefix(base)}" for prefix, base in vocab.PREFIXES.items() if iri.startswith(base))
+    return next(named, iri)
 
 
 class Triples(list[ox.Triple], Tabular):

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
+from trails.display import terminal_text
 from trails.errors import InvalidInput, KeyMissing
 from trails.history import encryption
 from trails.history.lookup import names, summaries
@@ -42,6 +43,12 @@ class Hit(Value):
     """What stands around the text that was found; where none was asked for, the tool's call or the start of the turn."""
     matches: tuple[tuple[int, int], ...] = ()
     """Where the text stands in the snippet: (start, end) for each time; nothing where none was asked for."""
+
+    def __repr__(self) -> str:
+        session = terminal_text.shorten_name(self.session_id, terminal_text.NAME_WIDTH)
+        return terminal_text.tag_line(f"Hit {session}@{self.index} {self.role}", self.snippet)
+
+    __str__ = __repr__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as plain values, ready for JSON."""

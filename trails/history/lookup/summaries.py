@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pyoxigraph import NamedNode
 
-from trails.display import html, tables, text_table
+from trails.display import html, tables, terminal_text, text_table
 from trails.display.tables import Kind, PlainTable, Tabular, of_items
 from trails.display.terminal_text import count
 from trails.errors import IndexGap, InvalidInput, KeyMissing
@@ -141,6 +141,16 @@ class SessionSummary(Value):
     def name(self) -> str:
         """What to call it: its label, its title, its first prompt or its id, whichever is there first."""
         return self.label or self.title or self.first_prompt or self.id
+
+    def __repr__(self) -> str:
+        return terminal_text.tag_line(
+            f"SessionSummary {terminal_text.shorten_name(self.id, terminal_text.NAME_WIDTH)}",
+            None if self.name == self.id else terminal_text.shorten(self.title or self.name, terminal_text.NAME_WIDTH),
+            count(self.turns, "turn"),
+            None if self.last_activity is None else f"last {self.last_activity:%Y-%m-%d}",
+        )
+
+    __str__ = __repr__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain values, ready for JSON."""
