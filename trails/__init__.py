@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trails import former_paths
 
@@ -64,6 +64,10 @@ _INSTEAD = {
     "Message": "session.append(role, content) gives a trails.Turn",
     "AsyncStore": "trails.aio.open(...) opens a store in an event loop",
     "aopen": "trails.aio.open(...) opens a store in an event loop",
+    "clone": "trails.push(store, sessions, other) copies sessions to another store, trails.pull from one",
+    "start_run": "store.session(id) begins a session or goes on with it, with store = trails.open(path)",
+    "read_sql": "store.select(query) asks a store in SPARQL, and its to_pandas() gives a data frame",
+    "set_tracking_uri": "trails.open(path) opens a store, and all else is its methods",
 }
 """What people look for in the package, and how it is had."""
 
@@ -75,8 +79,39 @@ def _no_such_name(name: str) -> AttributeError:
     from trails.errors import NoSuchName  # noqa: PLC0415 - `import trails` stays quick
     from trails.suggestions import did_you_mean  # noqa: PLC0415
 
-    hint = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, [*__all__, *_MODULES])
+    hint = f": {_INSTEAD[name]}" if name in _INSTEAD else _on_a_handle(name)
+    hint = hint or did_you_mean(name, [*__all__, *_MODULES])
+    hint = hint or ": trails.open(path) opens a store, and `trails guide python` says what it does"
     return NoSuchName(f"trails has no {name!r}{hint}")
+
+
+_DONE_BY: Final = {
+    **dict.fromkeys(
+        [
+            "ask",
+            "branches",
+            "checkout",
+            "commit",
+            "compare",
+            "context",
+            "cost",
+            "delete",
+            "redact",
+            "replay",
+            "search",
+            "select",
+            "stats",
+        ],
+        "store",
+    ),
+    **dict.fromkeys(["append", "append_message", "cherry_pick", "compact", "fork", "persist", "turns"], "session"),
+}
+"""What is looked for in the package and done by a handle; not asked of the handle itself, which loads half the package."""
+
+
+def _on_a_handle(name: str) -> str:
+    """Say which handle has a name that the package does not have; nothing where none is known to."""
+    return f": write {_DONE_BY[name]}.{name}, with store = trails.open(path)" if name in _DONE_BY else ""
 
 
 def __dir__() -> list[str]:

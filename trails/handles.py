@@ -11,15 +11,27 @@ from trails.errors import NoSuchName, TrailsError
 from trails.suggestions import check_methods, nearest, synonyms
 
 _SYNONYMS: Final = synonyms("""
-    messages: turns; history transcript: turns replay; add: append add; add_message send say write insert update: append;
-    save save_session commit: persist; flush: persist close; name: label id; title: label; rename: set_label; parent:
-    parent_session_id; child children forks: branches; get get_session load_session open: load; new new_session
+    messages: turns; get_messages get_history conversation: turns context; history transcript: turns replay;
+    add: append add place; add_message send say write insert update: append; save save_session commit: persist;
+    flush: persist close; name: label id; title: label; rename: set_label; parent: parent_session_id;
+    child children forks: branches; get get_session load_session open: load; new new_session
     create_session add_session: create; sessions list_sessions all ls keys ids: list; find: search list; grep: search; remove
     drop delete_session: delete; sparql execute run: query; on: checkout; branch: checkout fork; undo: pop rewind
-    discard_pending; rollback: discard_pending; revert: discard_pending fork; copy clone fork_session: fork; tree: forest;
-    log: changes; exists: resolve; tokens usage: stats; metadata: meta; digest hash: head
+    discard_pending; pop revert: discard_pending fork; provenance: prov; rollback: discard_pending; copy clone fork_session: fork;
+    tree: forest;
+    log: turns changes; merge: take cherry_pick; rebase reset: fork; status describe: info; show view: load turns; create: add;
+    cursor fetchall: query; loc iloc df to_df dataframe groupby: to_pandas list; log_metric log_param evaluate: score;
+    search_runs runs: list; exists: resolve; tokens usage: stats; metadata: meta; digest hash: head
 """)
 """What people look for that has another name here, where the handle has one of those."""
+_ELSEWHERE: Final = {
+    "push": "trails.push(store, sessions, other) copies sessions to another store",
+    "pull": "trails.pull(store, other, sessions) copies sessions from another store",
+    "export": "trails.exchange.file_import.export_session(store, session, format, file) writes one",
+    "import_": "trails.exchange.file_import.import_path(store, path) reads files",
+    "rerun": "trails.rerun(session, agent) runs an agent again over a session",
+}
+"""What handles do not do themselves, and what does."""
 _REACHED: Final[dict[type, str]] = {}
 """How one gets to the handles that most is done with."""
 
@@ -76,6 +88,24 @@ class Handle:
                 return object.__getattribute__(self, name)
             raise NoSuchName(f"a {kind.__name__} has no {name!r}{_instead(kind, name)}")
 
+        def __getitem__(self, key: object) -> NoReturn:
+            """Say that this is no mapping, of a handle that is none."""
+            raise NoSuchName(f"a {type(self).__name__} has no items, so no [{key!r:.40}]{_instead(type(self), 'get')}")
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            """Say that nothing is replaced in a store."""
+            raise NoSuchName(
+                f"nothing of a {type(self).__name__} can be set by [{key!r:.40}]: turns never change, and new ones come by "
+                "session.append(role, content); session.fork(at=N) goes on from an earlier one"
+            )
+
+        def __delitem__(self, key: object) -> NoReturn:
+            """Say how things are removed."""
+            raise NoSuchName(
+                f"nothing of a {type(self).__name__} is removed by `del`, and not [{key!r:.40}]: store.delete(session) removes "
+                "a session, store.redact(session, index) what a turn says, session.discard_pending() what is not persisted"
+            )
+
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         """Refuse `copy.copy`, `copy.deepcopy` and `pickle`, all of which ask here."""
         raise TrailsError(
@@ -87,6 +117,8 @@ class Handle:
 def _instead(kind: type, name: str) -> str:
     there = [each for each in dir(kind) if not each.startswith("_")]
     words = _SYNONYMS.get(name.lower(), ())
+    if name.lower() in _ELSEWHERE:
+        return f": {_ELSEWHERE[name.lower()]}"
     found = [each for each in words if each in there]
     for other, reached in _REACHED.items():
         if not found and (word := next((each for each in (name, *words) if hasattr(other, each)), None)):

@@ -95,9 +95,12 @@ _SYNONYMS: Final = synonyms("""
     text: content label query; message: content; body: content; name: label id agent; title: label; user: principal
     author; owner: principal; metadata: meta; index: at up_to_index; position: at; timestamp: time created; date:
     time created; session_id: id session; session: id; tools: tool_calls; system_prompt: system; prompt: system
-    request; persona: system; tokens: max_tokens; budget: max_tokens; max_length: max_tokens; why: reason; who: by;
-    actor: by; count: limit; n: limit count; max_results: limit; start: since; end: until up_to_index; path:
-    location; tag: name; cascade: children; force: children
+    request; persona: system; tokens: max_tokens usage; budget max_length: max_tokens; why: reason; who: by;
+    actor: by; count max_results k top_k size per_page: limit; n: limit count; limit: max_tokens max_rows count;
+    start after: since; end before: until up_to_index; path: location; tag: name; cascade force: children;
+    mode readonly: read_only create; query q pattern keyword: text; parent parent_id: spawned_by session;
+    offset skip page: cursor; where filter: text meta; order_by: order sort; cost prompt_tokens: usage;
+    id: tool_call_id session; tokenizer: counter
 """)
 """What people write for a parameter that has another name here, where the function has one of those."""
 
@@ -109,8 +112,14 @@ def checked(function: _Function) -> _Function:
     an argument is not of its parameter's type, it raises `InvalidInput` that names this argument.
     """
 
+    notes = function.__annotations__
+    flags = [name for name in function.__kwdefaults__ or () if notes.get(name) == "bool"]
+
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        for name in flags:  # Python takes any value for one of them, "no" for True
+            if name in options and options[name] is not True and options[name] is not False:
+                raise InvalidInput(f"{_name(function)}(): {name!r} must be True or False, not {options[name]!r:.80}")
         try:
             return function(*args, **options)
         except Exception as error:
@@ -217,7 +226,7 @@ def wrong_call(
         by_name = [each.name for each in given if each.kind is each.KEYWORD_ONLY]
         takes = f"takes {', '.join(each.name for each in places) or 'nothing'} by position"
         rest = f", all else by name, as {by_name[0]}=..." if by_name else ""
-        return f"{name}() {takes}{rest}, and got {len(values)} values; {shown}"
+        return f"{name}() {takes}{rest}, and got {len(values)} values{_of_more(places, values, given)}; {shown}"
     bound = {each.name for each in places[: len(values)]}
     if twice := bound & options.keys():
         return f"{name}() got {min(twice)!r} twice, by position and by name; {shown}"
@@ -235,6 +244,18 @@ def _is_fixed(parameter: inspect.Parameter) -> bool:
 def _meant(name: str, known: Iterable[str]) -> str:
     found = [each for each in _SYNONYMS.get(name.lower(), ()) if each in known] or nearest(name, known)
     return f" (did you mean {' or '.join(f'{each}=' for each in found[:2])}?)" if found else ""
+
+
+def _of_more(places: Sequence[inspect.Parameter], values: tuple[Any, ...], given: Sequence[inspect.Parameter]) -> str:
+    """Return how values that are too many are probably to be given."""
+    last, more = places[-1] if places else None, values[len(places)]
+    if last is not None and re.search(r"Iterable|Sequence|Collection", str(last.annotation)):
+        return f": several go as one list, [{', '.join(f'{each!r:.20}' for each in values[:2])}]"
+    if last is not None and last.name == "ref" and isinstance(more, int):
+        return f": a turn stands in the reference, as {f'{values[len(places) - 1]}@{more}'!r}"
+    if given and given[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        return ": the query's parameters go by name"
+    return ""
 
 
 def _of_a_dict(values: tuple[Any, ...], missing: list[str]) -> str:

@@ -34,6 +34,7 @@ from trails.display import html, text_table
 from trails.display.tables import Kind as ColumnKind
 from trails.display.tables import PlainTable, Tabular
 from trails.display.terminal_text import LINE_WIDTH, count, shorten
+from trails.errors import InvalidInput
 from trails.model import validation
 from trails.model.content_parts import calls_in, plain_text, results_in
 from trails.model.values import Facts
@@ -455,6 +456,10 @@ class _MadeUp:
 
 def as_entry(content: object, role: str = "user") -> ShownTurn:
     """Return content that is no turn yet (text, or a list of parts) as an entry; raise `InvalidInput` for what is neither."""
+    if isinstance(content, int | float):
+        raise InvalidInput(
+            f"a query is a text or a list of parts, not {content!r}; a budget goes by name, max_tokens={content}"
+        )
     text, structured = validation.content(content)
     facts = Facts()
     if structured and isinstance(content, list | tuple):

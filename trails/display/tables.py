@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from trails.display import html
-from trails.errors import InvalidInput, TrailsError
-from trails.suggestions import check_methods
+from trails.errors import InvalidInput, NoSuchName, TrailsError
+from trails.suggestions import check_methods, did_you_mean, synonyms
 
 Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names", "counts", "json"]
 """What a column holds: a `place` is a whole number that says where or which, not how much; `names` are lists of text, `counts`
@@ -29,6 +29,13 @@ _MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])
 """What Markdown may take for markup; an underscore within a word is none."""
 
 
+_SYNONYMS: Final = synonyms("""
+    fetchall fetchone all rows items results: rows to_dicts; df to_df dataframe pandas: to_pandas; columns names: variables
+    columns; to_json to_dict json: to_dicts to_dict; next: cursor; shape count total: rows table
+""")
+AS_FRAME: Final = ": to_pandas() gives a data frame, which has columns and all that pandas does with them"
+
+
 class Tabular:
     """What has a table, and so all the forms in which tables leave the program; `table` is what a class gives."""
 
@@ -37,6 +44,22 @@ class Tabular:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         check_methods(cls)
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what there is instead of an attribute that is not there."""
+            kind = type(self)
+            if name.startswith("_") or hasattr(kind, name):  # a property raised an AttributeError of its own
+                raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            near = did_you_mean(
+                name, [each for each in dir(kind) if not each.startswith("_")], meant=_SYNONYMS, cutoff=0.8
+            )
+            raise NoSuchName(f"a {kind.__name__} has no {name!r}{near or AS_FRAME}")
+
+        def __getitem__(self, key: object) -> NoReturn:
+            """Say how columns and rows are got, of a table that is no list."""
+            raise NoSuchName(f"a {type(self).__name__} has no [{key!r:.40}]{AS_FRAME}")
 
     def table(self) -> PlainTable:
         """Return it as a table of plain values."""

@@ -113,7 +113,7 @@ def tag_line(start: str, *parts: str | None) -> str:
     ('<Turn 0 user: Plan a trip>', '<Tag v1>')
     """
     begun = f"<{shorten(start, _START_WIDTH - 1)}"
-    text = shorten("; ".join(filter(None, parts)), LINE_WIDTH - len(begun) - len(": >"))
+    text = shorten("; ".join(filter(None, parts)), LINE_WIDTH - cells(begun) - len(": >"))
     return f"{begun}: {text}>" if text else f"{begun}>"
 
 

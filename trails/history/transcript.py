@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, NoReturn, overload
 
+from trails.errors import NoSuchName
 from trails.history.turn_reader import TurnRun
 from trails.integrity import digests
 from trails.model import lineage
@@ -109,6 +110,12 @@ class StoredTurns:
             yield turn.index, turn.role, turn.branch, turn.text, turn.structured
 
 
+_CHANGES: Final = (
+    "; session.append(role, content) adds one, session.fork(at=N) goes on from an earlier one, session.to_pandas() "
+    "makes a data frame"
+)
+
+
 class Turns(Sequence[Turn]):
     """The turns of a transcript as they were at one moment: a sequence that never changes, equal to a tuple of the same turns.
 
@@ -121,6 +128,22 @@ class Turns(Sequence[Turn]):
         """Not for callers: sessions give it. `tail` are the turns after the stored ones."""
         self.stored = stored
         self.tail = tail
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say how turns are added, which is not here."""
+            if name.startswith("_") or hasattr(type(self), name):
+                raise AttributeError(f"'Turns' object has no attribute {name!r}", name=name, obj=self)
+            raise NoSuchName(f"turns have no {name!r}: they are a sequence that never changes{_CHANGES}")
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            """Say that turns never change."""
+            raise NoSuchName(f"turn [{key!r:.40}] cannot be set: turns never change{_CHANGES}")
+
+        def __delitem__(self, key: object) -> NoReturn:
+            """Say that turns never change."""
+            raise NoSuchName(f"turn [{key!r:.40}] cannot be removed: turns never change{_CHANGES}")
 
     def __len__(self) -> int:
         return len(self.stored) + len(self.tail)

@@ -186,6 +186,10 @@ def _given_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     function = call.get("custom") if call.get("type") == "custom" else call.get("function")
     named = function if isinstance(function, Mapping) else call
     arguments = named.get("arguments", named.get("input"))
+    for field, given in (("id", call.get("id")), ("name", named.get("name"))):
+        if given is None:
+            example = '{"id": "c1", "name": "weather", "arguments": {"place": "Zermatt"}}'
+            raise InvalidInput(f"a tool call has no {field!r}; it looks like {example}")
     return ToolCall(
         id=validation.name(call.get("id"), "a tool call's id"),
         name=validation.name(named.get("name"), "a tool call's name"),

@@ -47,7 +47,9 @@ def moment(value: object, what: str) -> datetime:
     >>> moment("2026-05-01", "since").isoformat()
     '2026-05-01T00:00:00+00:00'
     """
-    if not isinstance(value, str):
+    if not isinstance(value, str | datetime):
+        raise InvalidInput(f"{what} must be a datetime with a time zone, or a text, not {value!r:.60}: {_FORMS}")
+    if isinstance(value, datetime):
         return validation.time(value, what)
     try:
         return validation.time(moment_of(value, datetime.now(UTC)), what)

@@ -322,6 +322,10 @@ def flag(value: object, what: str) -> bool:
 
 def fork_index(value: object, length: int, session: str) -> int:
     """Return a fork point: `0 <= at <= length`, the exclusive end of the shared prefix."""
+    if isinstance(value, str):
+        raise InvalidInput(
+            f"the fork index must be a whole number, not {value!r:.60}; a name goes as label={value!r:.60} or id="
+        )
     at = index(value, "the fork index")
     if at > length:
         raise InvalidInput(

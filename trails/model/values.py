@@ -18,7 +18,7 @@ from trails.display.terminal_text import count
 from trails.errors import NoSuchName
 from trails.model import iris
 from trails.model.validation import InvalidFields, stored_json, stored_object
-from trails.suggestions import did_you_mean
+from trails.suggestions import did_you_mean, synonyms
 from trails.usage import Counts, cost_of, counts_of
 
 MAX_FORK_DEPTH: Final = 32
@@ -40,6 +40,14 @@ Trigger = Literal["overflow", "threshold", "manual", "periodic"]
     vars(BaseModel)[slot].__set__
     for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
+
+
+_SYNONYMS: Final = synonyms("""
+    timestamp date created_at at: time created; message body said: text content; type kind: role kind on; user owner: author
+    principal; tokens: usage; name title: name label id; session_id: id session_id; tags metadata: meta; id: index session_id;
+    args input parameters: arguments; function tool: name; hash sha: digest; score: value; parent parent_id: parent_session_id
+""")
+"""What people look for that has another name here, where the value has one of those."""
 
 
 class Value(BaseModel):
@@ -65,6 +73,23 @@ class Value(BaseModel):
         def __setattr__(self, name, value):
             """Refuse any change; raises `NoSuchName`."""
             raise NoSuchName(f"a {type(self).__name__} is frozen: its {name!r} cannot be set; nothing was changed")
+
+        def __getattr__(self, name):
+            """Say what there is instead of a field that is not there; pydantic's own names are pydantic's."""
+            kind = type(self)
+            if name.startswith("_") or hasattr(kind, name):  # a property raised an AttributeError of its own
+                return super().__getattr__(name)
+            there = [each for each in (*kind.model_fields, *dir(kind)) if not each.startswith(("_", "model_"))]
+            hint = did_you_mean(name, there, meant=_SYNONYMS) or f"; it has {', '.join(kind.model_fields)}"
+            raise NoSuchName(f"a {kind.__name__} has no {name!r}{hint}")
+
+        def __getitem__(self, key):
+            """Say that this is no dict."""
+            kind = type(self).__name__
+            raise NoSuchName(
+                f"a {kind} is no dict, and has no [{key!r:.40}]: its fields are attributes, as in {kind.lower()}.{key}; "
+                "model_dump() gives a dict"
+            )
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:

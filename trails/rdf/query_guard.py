@@ -278,6 +278,12 @@ def _kind_after(word: str, kind: str, here: _Group) -> str:
     return word if word in _BEFORE else "" if word == "WHERE" else kind
 
 
+_SQL: Final = re.compile(
+    r"\s*(?:SELECT\s[^{}?$]*\sFROM\s+\w+\b(?!\s*:)[^{}]*$|(?:INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM\s+\w+|CREATE\s+TABLE)\b)",
+    re.IGNORECASE,
+)
+
+
 def syntax_mistake(text: str, error: str) -> str:
     """Return a sentence on what is wrong with a text, and where, from what the engine said of it.
 
@@ -285,6 +291,11 @@ def syntax_mistake(text: str, error: str) -> str:
     "the query is not valid SPARQL: line 1, column 1, at 'SELCT * {}'; a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
     """
     place = mistake_place(text, error)
+    if _SQL.match(text):
+        return (
+            "the query is not valid SPARQL, and looks like SQL: write patterns of triples in braces, as in "
+            "SELECT ?turn { ?turn a trails:Turn }; `trails queries` lists ready-made ones"
+        )
     if place is None:
         return f"the query is not valid SPARQL: {error}"
     if not text.strip():

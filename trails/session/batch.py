@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, PendingTurnsWarning
 from trails.handles import Handle
 from trails.history import ref_moves
 from trails.history.joint_commit import Part, commit_together
@@ -18,6 +19,7 @@ from trails.model import validation
 from trails.session.checkout import Checkout
 from trails.session.refs import find_place
 from trails.session.session import Session
+from trails.suggestions import calling_line
 
 _Item = TypeVar("_Item", Session, Checkout)
 _OPEN: Final[ContextVar[tuple[Batch, ...]]] = ContextVar("open batches", default=())
@@ -33,6 +35,8 @@ class Batch(Handle, public=True):
         self._items: list[Session | Checkout] = []
         self._changes: list[Callable[[], Part]] = []
         self._refs: set[str] = set()
+        self._made_at: tuple[str, int] | None = calling_line()
+        """Where it was asked for, until it is used, rightly or not."""
         self._is_open: bool | None = None
         """None before the block, False after it."""
         self.written = 0
@@ -44,6 +48,7 @@ class Batch(Handle, public=True):
 
     def open(self) -> None:
         """Begin the block (internal)."""
+        self._made_at = None
         if self._is_open is not None:
             raise InvalidInput("a batch is one block: ask store.commit() for another one")
         self._workspace.check_writable()
@@ -81,6 +86,16 @@ class Batch(Handle, public=True):
     def _parts(self) -> list[Part]:
         found = [part for item in self._items if (part := _part_of(item)) is not None]
         return [*found, *(make() for make in self._changes)]
+
+    def __del__(self) -> None:
+        """Warn of a batch that no block used: who has it wrote nothing, and may believe otherwise."""
+        if getattr(self, "_made_at", None) is not None:
+            warnings.warn_explicit(
+                "store.commit() alone writes nothing: it begins a block, `with store.commit() as batch:`; a session's own "
+                "turns are stored by its persist()",
+                PendingTurnsWarning,
+                *cast("tuple[str, int]", self._made_at),
+            )
 
     def __repr__(self) -> str:
         return f"<Batch of {len(self._items)} sessions and {len(self._changes)} changes>"
@@ -178,6 +193,7 @@ class Batch(Handle, public=True):
 
     def _check_open(self) -> None:
         if not self._is_open:
+            self._made_at = None
             raise InvalidInput("a batch takes something in within its block: with store.commit() as batch: ...")
 
 

@@ -94,7 +94,8 @@ class Refs(Facet, public=True, reached="store.refs"):
         found = self.find(name)
         if found is None:
             near = names.hint(name, lambda: [ref.name for ref in self.list()])
-            raise InvalidInput(f"there is no ref {name!r}{near}; `trails refs` lists those there are")
+            way = f"load({name!r}) opens a session, and checkout({name!r}, create=True) begins a ref"
+            raise InvalidInput(f"there is no ref {name!r}{near}; `trails refs` lists those there are; {way}")
         return found
 
     def list(self, session: names.Name | None = None) -> _Refs:

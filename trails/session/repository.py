@@ -289,8 +289,8 @@ class Repository(Handle, public=True, reached="store"):
         Raises `InvalidInput` for values that cannot be kept and for an id or label in use, at once; for one that another
         writer was quicker to take, at `persist`.
         """
-        self.workspace.check_writable()
         session_id = uuid4().hex if id is None else validation.session_id(id)
+        self.workspace.check_open(session_id)
         given: dict[str, Any] = {
             "principal": principal,
             "agent": agent,

@@ -14,7 +14,7 @@ import pyoxigraph as ox
 from trails.display import html, tables, text_table
 from trails.display.tables import Kind, PlainTable, Tabular
 from trails.display.terminal_text import LINE_WIDTH, count, shorten_name
-from trails.errors import StoreReadOnly, TrailsError
+from trails.errors import NoSuchName, StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.model import iris
 from trails.rdf import vocab
@@ -160,6 +160,8 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
     @overload
     def __getitem__(self, index: slice) -> list[ox.QuerySolution]: ...
     def __getitem__(self, index: int | slice) -> ox.QuerySolution | list[ox.QuerySolution]:
+        if isinstance(index, str):
+            raise NoSuchName(f"a Solutions has no [{index!r:.40}]{tables.AS_FRAME}")
         if self._written is None or len(self._written) <= _FEW:
             return self._rows[index]
         if isinstance(index, slice):

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pyoxigraph import NamedNode
 
 from trails.display import html, tables, terminal_text, text_table
 from trails.display.tables import Kind, PlainTable, Tabular, of_items
 from trails.display.terminal_text import count
-from trails.errors import IndexGap, InvalidInput, KeyMissing
+from trails.errors import IndexGap, InvalidInput, KeyMissing, NoSuchName
 from trails.history import encryption
 from trails.history.records import conversations
 from trails.history.workspace import Workspace
@@ -39,6 +39,18 @@ class Page(list[_Item], Tabular):
     def __init__(self, items: list[_Item], cursor: str | None) -> None:
         super().__init__(items)
         self.cursor = cursor
+
+    if not TYPE_CHECKING:  # type checkers know that it is a list
+
+        def __getitem__(self, index):
+            """Return what stands at an index, or the list of a slice; raises `NoSuchName` for a name."""
+            try:
+                return list.__getitem__(self, index)
+            except TypeError:
+                raise NoSuchName(
+                    f"a {type(self).__name__} is a list, and has no [{index!r:.40}]: page[0] is its first item, and "
+                    "store.load(id) gives a session; to_pandas() gives a data frame"
+                ) from None
 
     def __repr__(self) -> str:
         return text_table.draw(f"<{self._heading()}>", text_table.for_people(self._listed()))
