@@ -28,7 +28,7 @@ _FIXED: Final = {
             claude-code pi codex copilot-cli gemini-cli chatgpt swe-agent mini-swe-agent inspect atif langfuse
             langsmith mlflow otel cline goose opencode messages openclaw nquads trig prov ro-crate
         """,
-        "export-format": "pi openclaw nquads trig html messages inspect atif parquet",
+        "export-format": "pi openclaw nquads trig html messages inspect atif agent-trace parquet",
         "role": "user assistant tool system summary",
         "column": """
             session label branch parent fork_index turns own_turns calls calls_without_usage

@@ -18,6 +18,7 @@ from trails.errors import InvalidInput
 from trails.exchange import containers, format_detection, formats, rdf_files, text_coverage
 from trails.exchange.containers import FileSnapshot
 from trails.exchange.exporters import (
+    agent_trace_export,
     atif_export,
     html_page,
     inspect_export,
@@ -68,7 +69,9 @@ _FOLDER_WRITERS: Final = {
     openclaw_folder.FORMAT: "openclaw_export.export_folder",
     parquet_export.FORMAT: "parquet_export.export_tables",
 }
-EXPORT_FORMATS: Final = ("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *_WRITERS, parquet_export.FORMAT)
+EXPORT_FORMATS: Final = (
+    *("pi", openclaw_folder.FORMAT, *rdf_files.FORMATS, *_WRITERS, agent_trace_export.FORMAT, parquet_export.FORMAT),
+)
 
 
 @checked
@@ -377,7 +380,8 @@ def export_session(
     Returns what was written, and what the format cannot express.
 
     `nquads` and `trig` are exact; `pi` is a session file; `html` one page that needs nothing else; `messages` JSON lines that
-    chat models are tuned on; `inspect` a log of Inspect AI; `atif` a trajectory of Harbor. With `forks` all forks of the
+    chat models are tuned on; `inspect` a log of Inspect AI; `atif` a trajectory of Harbor;
+    `agent-trace` which turns wrote the lines of its files. With `forks` all forks of the
     session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`. So do `openclaw` and
     `parquet`, which are folders, and an `atif` of a session without turns. Raises what reading the transcript raises.
 
@@ -406,6 +410,8 @@ def export_session(
                 return html_page.export(found, file, verdict=_verdict(repository, list(found.ids())))
             return _WRITERS[format](found, file)
     with recorded_file(repository.workspace, [record.id], format, out, recipients) as file:
+        if format == agent_trace_export.FORMAT:
+            return agent_trace_export.export(repository, record.id, file)
         if format == "pi":
             file.write(pi_export.export_session(repository, session_id))
         else:

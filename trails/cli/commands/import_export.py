@@ -403,7 +403,7 @@ def _draw_left_out(rows: Sequence[LeftOut]) -> None:
 @click.argument("session", metavar="[SESSION]", required=False)
 @cli.option(
     "--format NAME",
-    "nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
+    "nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; agent-trace; or the folders "
     "parquet and openclaw.",
     name="format_",
     required=True,
