@@ -304,6 +304,21 @@ def test_a_session_that_is_deleted_meanwhile_is_an_error_on_the_screen(view: Any
     view(act, (140, 30))
 
 
+def test_a_store_that_is_damaged_meanwhile_is_an_error_on_the_screen(view: Any, place: Path) -> None:
+    async def act(app: TrailsApp, pilot: Pilot[None]) -> None:
+        log = place / "trails.db"
+        size = log.stat().st_size
+        with log.open("r+b") as file:
+            file.seek(8192)
+            file.write(b"\xff" * (size - 8192))
+        await pilot.press("r")
+        await until(pilot, lambda: "is damaged" in told(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TranscriptPage))
+
+    view(act)
+
+
 def test_without_a_terminal_it_says_what_prints_the_same(place: Path) -> None:
     done = invoke("tui", store=place)
     assert done.exit_code == 2

@@ -80,7 +80,7 @@ def draw_turn(turn: trails.Turn, session_id: str, *, whole: bool) -> RenderableT
     text = "\n".join(islice(text[:_CUT].splitlines(), _FOLD)) if is_cut else text
     rows: list[RenderableType] = [head]
     if thought:
-        line = thought if whole else f"thoughts, {count(len(thought.split()), 'word')}: {shorten(thought, 60)}"
+        line = thought if whole else f"thoughts, {count(len(thought.split()), 'word')}: {shorten(thought, 45)}"
         rows.append(Padding(Text(line, style="dim italic"), (0, 0, 0, 5)))
     if text:
         is_markdown = turn.role == "assistant" and not turn.tool_calls and not turn.redacted
