@@ -40,6 +40,7 @@ from trails.usage import total
 if TYPE_CHECKING:
     from trails.compare.charts import ChartKind
     from trails.compare.drawing import Drawing
+    from trails.compare.noise import NoiseFloor
 
 SCORE: Final = "score."
 """What stands before a score's name in a column's name."""
@@ -409,6 +410,36 @@ class Comparison(Tabular):
             return compare_paired_arms(name, tuple(sides[0].key), one, other)
         reckoned = [(group.name, Aggregate.of([row[name] for row in group.rows])) for group in sides]
         return compare_arms(name, tuple(sides[0].key), reckoned[0], reckoned[1], method)
+
+    def noise(self, column: str, *, level: float = 0.05, power: float = 0.8, seed: int = 0) -> NoiseFloor:
+        """Return which groups differ in a numeric column by more than chance, and what their repeats could not show.
+
+        A group is an arm, and its branches are its repeats, with at least 2 numbers; others are left out, and named. The
+        spread within arms is what chance does. Each two arms are compared by a permutation test of their studentised means;
+        they differ where p, corrected for all pairs by Holm's method, is at most `level`, and the interval of the difference
+        then excludes 0. Of equal arms, whatever their distribution, any two are said to differ in at most the share `level`
+        of comparisons. For the others, it says which difference so many repeats would have shown in the share `power` of
+        cases, and how many repeats each arm needs to show the one found: by the noncentral t distribution and the spread
+        that was seen, so for few repeats as roughly as they tell the spread.
+
+        Print it for the sentences, or take its `pairs`. Each branch counts as one independent observation, see `test`.
+
+        Raises `InvalidInput` if nothing is grouped, for branches of several sessions (`test` has pairs), for an unknown
+        column or one without numbers, for no arm with 2 numbers, or more than 30; `TrailsError` if scipy is not installed.
+        """
+        name = self._numbers_in(column, "tested")
+        self._some_groups()
+        if len(self.roots) > 1:
+            raise InvalidInput(
+                f"the branches are of {len(self.roots)} sessions, which differ themselves, so they are no repeats; compare one "
+                'session\'s branches, or use test(..., method="paired")'
+            )
+        from trails.compare.noise import noise_floor  # noqa: PLC0415 - scipy is optional
+
+        arms = [
+            (each.name, Aggregate.of([row[name] for row in each.rows])) for each in self.groups if each.name != ROOT
+        ]
+        return noise_floor(name, tuple(self.groups[0].key), arms, level=level, power=power, seed=seed)
 
     def _by_root(self, group: Group, column: str) -> dict[str, list[float]]:
         """Return a group's numbers in a column by which of the sessions compared they are a branch of."""

@@ -50,6 +50,7 @@ def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str 
 @cli.option("--test NAME", "Test whether this column differs between two groups.", name="tested")
 @cli.option("--between GROUP GROUP", "Which groups to test; default: the two there are.", nargs=2)
 @cli.option("--method", "How to test; default: welch.", type=_METHODS)
+@cli.option("--noise NAME", "Say which groups differ in this column by more than chance.")
 @cli.option("--collapse", "A row an outcome, with how many branches came out so.")
 @cli.option("--all", "All branches, however many, on a terminal and in a plot too.", name="everything")
 @cli.option("--format", "How to print; default: a table for people.", name="format_", type=_COMPARE_FORMATS)
@@ -85,6 +86,7 @@ def compare(
     tested: str | None,
     between: tuple[str, str] | None,
     method: Any,
+    noise: str | None,
     collapse: bool,
     everything: bool,
     format_: str | None,
@@ -121,10 +123,12 @@ def compare(
             bool(caption or label) and form != "latex",
             "--caption and --label are of a table in LaTeX; give --format latex",
         ),
+        (noise is not None and not is_grouped, "--noise needs groups: --group-by NAMES or --arm PATTERN"),
+        (noise is not None and tested is not None, "either --noise for all groups, or --test for two"),
         (tested is not None and not is_grouped, "--test needs groups: --group-by NAMES or --arm PATTERN"),
         (tested is None and (between is not None or method is not None), "--between and --method go with --test NAME"),
         (
-            tested is not None and form not in (None, "table", "json"),
+            (tested or noise) is not None and form not in (None, "table", "json"),
             "a test is shown as text or JSON; give no --format",
         ),
     )
@@ -148,6 +152,9 @@ def compare(
     wanted: Any = {"groups": groups_only, "figures": [n.strip() for text in figures for n in text.split(",")] or None}
     if tested is not None:
         _show_test(found, tested, between, method or "welch")
+    elif noise is not None:
+        floor = found.noise(noise)
+        cli.answer(floor, clean(str(floor)))
     elif form == "json":
         cli.print_json(found.to_dict())
     elif form == "csv":
