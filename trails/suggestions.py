@@ -103,6 +103,18 @@ _SYNONYMS: Final = synonyms("""
     id: tool_call_id session; tokenizer: counter
 """)
 """What people write for a parameter that has another name here, where the function has one of those."""
+_OTHER_CALLS: Final = {
+    ("Repository.load", "create"): "store.session(id) loads a session or creates it",
+    ("Repository.create", "messages"): "session.extend(messages) appends them",
+    ("Repository.create", "history"): "session.extend(messages) appends them",
+    ("Session.persist", "message"): "store.notes.add(session, index, text) says something of a turn",
+    ("Session.context", "model"): "max_tokens= is the budget, and counter= counts tokens as the model does",
+    ("Session.append", "parent"): "session.fork(at=N) goes on from an earlier turn",
+    ("Session.fork", "n"): "a fork is one session: fork once for each, or see trails.rerun_many",
+    ("Proofs.verify", "deep"): "every digest is recomputed in any case",
+    ("Repository.graph", "format"): "session.prov() gives W3C PROV, and trails.provenance.export writes files",
+}
+"""What does what people want of a call by a parameter that it does not have, by the call and the parameter."""
 
 
 def checked(function: _Function) -> _Function:
@@ -219,7 +231,8 @@ def wrong_call(
     known = {each.name: each for each in given}
     unknown = [each for each in options if each not in known]
     if unknown:
-        meant = _meant(unknown[0], known)
+        other = _OTHER_CALLS.get((name, unknown[0]))
+        meant = _meant(unknown[0], known) if other is None else f": {other}"
         return f"{name}() has no parameter {unknown[0]!r}{meant}; {shown}"
     places = [each for each in given if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     if len(values) > len(places):

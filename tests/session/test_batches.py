@@ -139,6 +139,19 @@ def test_one_name_for_two_things_is_refused(store: Repository) -> None:
         each.discard_pending()
 
 
+def test_a_commit_that_no_block_enters_warns_where_it_was_asked_for_and_a_used_one_does_not(memory: Repository) -> None:
+    with pytest.warns(trails.PendingTurnsWarning, match=r"store.commit\(\) alone writes nothing") as caught:
+        memory.commit()
+    assert caught[0].filename == __file__
+    with memory.commit() as batch:
+        batch.add(memory.create(id="plan"))
+    del batch
+    refused = memory.commit()
+    with pytest.raises(InvalidInput, match="within its block"):
+        refused.add(memory.create(id="other"))
+    del refused
+
+
 def test_what_a_batch_does_not_take_in_is_said(store: Repository, memory: Repository) -> None:
     plan, main = store.create(id="plan"), store.checkout("main", create=True)
     plan.append("user", "a")
