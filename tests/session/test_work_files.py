@@ -332,6 +332,32 @@ def test_a_file_that_cannot_be_read_is_no_deleted_one(
     )
 
 
+def test_files_in_a_folder_that_cannot_be_read_are_no_deleted_ones(
+    memory: Repository, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = memory.session("plan", autopersist=True)
+    plan.append("tool", "x", files=plan.files.changes(work))
+    scan, look = os.scandir, Path.lstat
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("/src"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    def hide(self: Path) -> os.stat_result:
+        if "src" in self.parts:
+            raise PermissionError(13, "Permission denied")
+        return look(self)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(Path, "lstat", hide)
+    found = plan.files.changes(work)
+    assert (list(found), [(each.path, each.reason) for each in found.left_out]) == (
+        [],
+        [("src", "cannot be read: Permission denied")],
+    )
+
+
 def test_a_folder_that_is_none_is_refused(memory: Repository, work: Path) -> None:
     with pytest.raises(InvalidInput, match="is no folder"):
         memory.session("plan", autopersist=True).files.changes(work / "run.sh")

@@ -107,9 +107,16 @@ class WorkFolder:
                 left_out.append(FileLeftOut(path, f"has more than {self.max_bytes:,} bytes: its content is not kept"))
             if known is None or (known.mode, known.after) != (seen.mode, seen.digest):
                 found.append((self._version(seen), seen.changed))
-        hidden = {each.path for each in left_out}
-        gone = (path for path in sorted(before.keys() - there - hidden) if not os.path.lexists(self.root / path))
+        gone = filter(self._is_gone, sorted(before.keys() - there))
         return [*found, *((FileVersion(path=path, mode="deleted"), None) for path in gone)]
+
+    def _is_gone(self, path: str) -> bool:
+        """Tell whether a file is surely not there; one that cannot be looked at may be."""
+        try:
+            (self.root / path).lstat()
+        except OSError as error:
+            return error.errno in (errno.ENOENT, errno.ENOTDIR)
+        return False
 
     def _version(self, seen: _Seen) -> FileVersion:
         if seen.data is None:
