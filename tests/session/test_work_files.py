@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ import pytest
 
 import trails
 from tests.history.test_encryption import HeldKeys
+from tests.support.served import served
 from trails import FileVersion, InvalidInput, Payload, Repository, Session
 from trails.exchange.file_import import export_session
 from trails.exchange.rdf_files import import_rdf
+from trails.integrity.verifier.joined import standalone_verifier
 from trails.model.file_versions import FILE_TYPE
 from trails.rdf import vocab
 from trails.store.contract import Change
@@ -361,3 +365,52 @@ def test_files_in_a_folder_that_cannot_be_read_are_no_deleted_ones(
 def test_a_folder_that_is_none_is_refused(memory: Repository, work: Path) -> None:
     with pytest.raises(InvalidInput, match="is no folder"):
         memory.session("plan", autopersist=True).files.changes(work / "run.sh")
+
+
+def test_in_postgresql_files_are_recorded_without_an_index_and_read_with_one(url: str, tmp_path: Path) -> None:
+    with trails.open(url, create=True) as store:
+        write_two(store)
+        with trails.open(url, thin=True) as thin:
+            plan = thin.load("plan")
+            assert plan.files.history() == store.load("plan").files.history()
+            plan.append("assistant", "More.", files={"c.py": ONE})
+            plan.persist()
+            assert plan.files.checkout(tmp_path / "out").files == 2
+        store.sync()
+        assert paths(store.load("plan")) == ["c.py", "src/a.py"]
+        assert [(line.text, line.index) for line in store.load("plan").files.blame("c.py")] == [("x = 1", 3)]
+        assert store.verify().findings == ()
+
+
+def test_over_a_server_files_are_recorded_and_written_as_here(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store, served(store) as address:
+        with trails.open(address) as far:
+            write_two(far)
+            plan = far.load("plan")
+            assert paths(plan) == ["src/a.py"]
+            assert plan.files.checkout(tmp_path / "out", at=2).files == 2
+            assert [line.index for line in plan.files.blame("src/a.py")] == [2]
+        assert store.verify().findings == ()
+
+
+def test_in_an_event_loop_files_are_awaited(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        async with trails.aio.open(":memory:") as store:
+            plan = await store.create(id="plan")
+            plan.append("assistant", "Written.", files={"a.py": ONE})
+            await plan.persist()
+            await plan.files.checkout(tmp_path / "out")
+            return [each.path for each in await plan.files.list()]
+
+    assert asyncio.run(work()) == ["a.py"]
+    assert (tmp_path / "out/a.py").read_bytes() == ONE
+
+
+def test_an_export_with_files_is_checked_without_trails(memory: Repository, tmp_path: Path) -> None:
+    write_two(memory)
+    with (tmp_path / "plan.nq").open("wb") as out:
+        export_session(memory, "plan", "nquads", out)
+    verifier = tmp_path / "verify_export.py"
+    verifier.write_bytes(standalone_verifier())
+    done = subprocess.run([sys.executable, verifier, tmp_path / "plan.nq"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
