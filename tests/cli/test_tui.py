@@ -21,8 +21,8 @@ from trails.cli.tui import TextPage, TrailsApp, TranscriptPage
 from trails.errors import StoreLocked
 from trails.opening import open_to_read
 
-HOSTILE = "[red]markup[/red] \x1b[2J [link=file:///etc]here[/] \u202e"
-SHOWN = "[red]markup[/red] ␛[2J [link=file:///etc]here[/] \\u202e"
+HOSTILE = "<u>as</u> [red]markup[/red] \x1b[2J [link=file:///etc]here[/] \u202e"
+SHOWN = "<u>as</u> [red]markup[/red] ␛[2J [link=file:///etc]here[/] \\u202e"
 """What the screen has of it: each character that could steer a terminal as a symbol."""
 
 
@@ -262,7 +262,7 @@ def test_what_is_stored_is_shown_as_it_is_written(view: Any) -> None:
         await choose(app, pilot, "hostile")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, TranscriptPage) and turns(app).option_count == 2)
-        assert seen(app).count("[red]markup[/red] ␛[2J") >= 3
+        assert seen(app).count("<u>as</u> [red]markup[/red] ␛[2J") == 3
         await pilot.press("up", "enter")
         await until(pilot, lambda: isinstance(app.screen, TextPage))
         assert SHOWN in seen(app)

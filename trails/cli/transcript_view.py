@@ -52,7 +52,7 @@ _ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "t
 _SHORT_LINES: Final = 12
 _LONGEST: Final = 2000
 """Characters of a line that is shown whole in a pipe, where no line is wrapped."""
-_PARSED: Final = 50_000
+PARSED: Final = 50_000
 """Characters of the longest text that is read as Markdown."""
 _GUTTER: Final = "│ "
 """What stands before each line of a thought."""
@@ -278,13 +278,13 @@ def transcript(session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
         is_whole = turn.index == 0 if is_whole is None else is_whole
         names |= {call.id: call.name for call in turn.tool_calls}
         console.print()
-        console.print(_turn_line(session_id, turn))
-        _print_parts(console, _turn_parts(turn, names, None if full else _room(console)), full=full)
+        console.print(turn_line(session_id, turn))
+        _print_parts(console, turn_parts(turn, names, None if full else _room(console)), full=full)
         stray = [result.call_id for result in turn.tool_results if is_whole and result.call_id not in names]
-        _print_parts(console, (_Part(f"(answers {each}, which no turn calls)", "red") for each in stray), full=full)
+        _print_parts(console, (Part(f"(answers {each}, which no turn calls)", "red") for each in stray), full=full)
 
 
-def _turn_line(session_id: str, turn: Turn) -> Text:
+def turn_line(session_id: str, turn: Turn) -> Text:
     style = _ROLE_STYLES.get(turn.role, "blue")
     line = Text.assemble((f"{turn.index:>3}  ", "bold"), (clean(turn.role), f"bold {style}"))
     facts = [turn.author, turn.model, None if turn.time is None else moment(turn.time, seconds=True)]
@@ -298,7 +298,7 @@ def _turn_line(session_id: str, turn: Turn) -> Text:
     return line
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Something that a turn says: a text, which may hold line ends, and how it is drawn."""
 
     text: str
@@ -308,43 +308,43 @@ class _Part(NamedTuple):
     """Whether it was written for people to read, so that Markdown in it is drawn on a terminal."""
 
 
-def _turn_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Part]:
+def turn_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[Part]:
     """Yield what a turn says; `room` is the length that a tool call's line is cut to, None for no cut."""
     if turn.redacted:
-        yield _Part("(redacted)", "dim")
+        yield Part("(redacted)", "dim")
     else:
         yield from _said_parts(turn, names, room)
     for payload in turn.payloads:
-        yield _Part(_payload_line(payload), "dim")
+        yield Part(_payload_line(payload), "dim")
 
 
-def _said_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Part]:
+def _said_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[Part]:
     content = turn.content
     shown: set[str] = set()
     if isinstance(content, str):
         for result in turn.tool_results:
-            yield _Part(_result_line(result, names), "yellow")
-        yield _Part(content, is_prose=turn.role != "tool")
+            yield Part(_result_line(result, names), "yellow")
+        yield Part(content, is_prose=turn.role != "tool")
     else:
         for part in content:
             shown |= {call.id for call in content_parts.calls_in([part])}
             yield from _drawn_part(part, names, room, is_prose=turn.role != "tool")
     for call in turn.tool_calls:
         if call.id not in shown:
-            yield _Part(_call_line(call, room), "yellow")
+            yield Part(_call_line(call, room), "yellow")
 
 
-def _drawn_part(part: Any, names: Mapping[str, str], room: int | None, *, is_prose: bool) -> Iterator[_Part]:
+def _drawn_part(part: Any, names: Mapping[str, str], room: int | None, *, is_prose: bool) -> Iterator[Part]:
     calls, results = content_parts.calls_in([part]), content_parts.results_in([part])
     for call in calls:
-        yield _Part(_call_line(call, room), "yellow")
+        yield Part(_call_line(call, room), "yellow")
     for result in results:
-        yield _Part(_result_line(result, names), "yellow")
+        yield Part(_result_line(result, names), "yellow")
     text = content_parts.plain_text([part])
     if content_parts.is_thought(part):
-        yield _Part(text.strip(), "dim italic", _GUTTER)
+        yield Part(text.strip(), "dim italic", _GUTTER)
     elif not calls and (text.strip() or results):
-        yield _Part(text, "dim" if results else "", is_prose=is_prose and not results)
+        yield Part(text, "dim" if results else "", is_prose=is_prose and not results)
 
 
 def _call_line(call: ToolCall, room: int | None) -> str:
@@ -366,13 +366,13 @@ def _room(console: Console) -> int:
     return max(20, min(console.width, 160) - len(_INDENT))
 
 
-def _print_parts(console: Console, parts: Iterable[_Part], *, full: bool) -> None:
+def _print_parts(console: Console, parts: Iterable[Part], *, full: bool) -> None:
     """Print what a turn says; unless `full`, the first lines of each part, and how many more there are."""
     for part in parts:
         indent = Text(_INDENT) + Text(part.gutter, style=part.style)
         text = clean(part.text).rstrip("\n")
-        is_markdown = part.is_prose and console.file.isatty() and len(text) <= _PARSED
-        lines: Sequence[Text | str] = _markdown_lines(console, text) if is_markdown else text.split("\n")
+        is_markdown = part.is_prose and console.file.isatty() and len(text) <= PARSED
+        lines: Sequence[Text | str] = markdown_lines(console, text) if is_markdown else text.split("\n")
         room, shown = math.inf if full else _SHORT_LINES, 0
         for number, line in enumerate(lines):
             if shown >= room:
@@ -392,7 +392,7 @@ def _note_more(console: Console, number: int, what: str) -> None:
     console.print(Text(f"{_INDENT}… {count(number, what)}; --full shows {them}", style="dim italic"))
 
 
-def _markdown_lines(console: Console, text: str) -> list[Text]:
+def markdown_lines(console: Console, text: str) -> list[Text]:
     """Return Markdown as lines for a terminal. Line ends, addresses and HTML stay as they were written."""
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown
@@ -431,7 +431,7 @@ def replay(turns: Iterable[Mapping[str, Any]]) -> None:
     for turn in turns:
         style = _ROLE_STYLES.get(turn["role"], "blue")
         console.print(Text.assemble((f"{turn['index']:>3}  ", "bold"), (clean(turn["role"]), f"bold {style}")))
-        _print_parts(console, [_Part(content_parts.plain_text(turn["content"]))], full=True)
+        _print_parts(console, [Part(content_parts.plain_text(turn["content"]))], full=True)
 
 
 # --- the forest

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 from rich.console import Console, Group, RenderableType
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 from textual import work
@@ -27,12 +25,10 @@ from textual.widgets import DataTable, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 import trails
-from trails.cli import diff_formats
+from trails.cli import diff_formats, transcript_view
 from trails.cli.options import ago
-from trails.cli.transcript_view import role_style
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import TrailsError
-from trails.model import content_parts
 
 SESSIONS: Final = 100
 """Sessions of one page of the list; the next is read when the last of them comes near."""
@@ -41,53 +37,34 @@ TURNS: Final = 60
 _NEAR: Final = 10
 _FOLD: Final = 8
 """Lines of a turn in the transcript; Enter shows all of it."""
-_CUT: Final = 4000
+_CUT: Final = 800
+"""Characters of one of these lines."""
 _POLL: Final = 1.0
 """Seconds between two looks for new turns."""
 _DELAY: Final = 0.15
 """Seconds without a key after which what was typed is looked for."""
 _OF_LIST: Final = ("filter", "mark", "diff", "compare", "reload", "clear")
-_THOUGHTS: Final = ("thinking", "reasoning", "redacted_thinking")
 _Read = TypeVar("_Read")
 
 
-def _thoughts(turn: trails.Turn) -> list[Any]:
-    """Return the parts of a turn that are a model's thoughts."""
-    parts = turn.content if isinstance(turn.content, Sequence) and not isinstance(turn.content, str) else ()
-    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in _THOUGHTS]
-
-
-def _said(turn: trails.Turn, thoughts: Sequence[Any]) -> str:
-    """Return what a turn says beside its thoughts, with the tools that it calls."""
-    if turn.redacted:
-        return "(redacted)"
-    content = turn.content if isinstance(turn.content, str) else [each for each in turn.content if each not in thoughts]
-    shown = set() if isinstance(content, str) else {call.id for call in content_parts.calls_in(content)}
-    calls = [f"[calls {call.name} {call.arguments}]" for call in turn.tool_calls if call.id not in shown]
-    return clean("\n".join(filter(None, (content_parts.plain_text(content), *calls))))
-
-
-def draw_turn(turn: trails.Turn, session_id: str, *, whole: bool) -> RenderableType:
-    """Return a turn to look at: a line on it, its thoughts (folded unless `whole`), its text."""
-    head = Text.assemble((f"{turn.index:>3}  ", "bold"), (clean(turn.role), f"bold {role_style(turn.role)}"))
-    facts = (turn.model, None if turn.time is None else f"{turn.time.astimezone(UTC):%Y-%m-%d %H:%M}")
-    head.append("  ").append(" · ".join(clean(fact) for fact in facts if fact), style="dim")
-    if turn.session_id != session_id:
-        head.append(f"  from {clean(turn.session_id)}", style="italic")
-    thoughts = [] if turn.redacted else _thoughts(turn)
-    thought, text = clean(content_parts.plain_text(thoughts)), _said(turn, thoughts)
-    is_cut = not whole and (len(text) > _CUT or text.count("\n") >= _FOLD)
-    text = "\n".join(islice(text[:_CUT].splitlines(), _FOLD)) if is_cut else text
-    rows: list[RenderableType] = [head]
-    if thought:
-        line = thought if whole else f"thoughts, {count(len(thought.split()), 'word')}: {shorten(thought, 45)}"
-        rows.append(Padding(Text(line, style="dim italic"), (0, 0, 0, 5)))
-    if text:
-        is_markdown = turn.role == "assistant" and not turn.tool_calls and not turn.redacted
-        shown = Markdown(text, code_theme="ansi_dark", hyperlinks=False) if is_markdown else Text(text)
-        rows.append(Padding(shown, (0, 0, 0, 5)))
-    if is_cut:
-        rows.append(Text("     … Enter shows all", style="dim italic"))
+def draw_turn(turn: trails.Turn, session_id: str, width: int, *, whole: bool) -> RenderableType:
+    """Return a turn to look at in so many columns: a line on it, then what it says; its thoughts are folded unless `whole`."""
+    console = Console(
+        file=io.StringIO(), width=max(20, width - 8), color_system="standard", markup=False, highlight=False
+    )
+    rows: list[RenderableType] = [transcript_view.turn_line(session_id, turn)]
+    for part in transcript_view.turn_parts(turn, {}, None):
+        text, is_thought = clean(part.text).rstrip("\n"), bool(part.gutter)
+        if is_thought and not whole:
+            text = f"thoughts, {count(len(text.split()), 'word')}: {shorten(text, 45)}"
+        lines: Sequence[Text | str] = text.split("\n")
+        if part.is_prose and len(text) <= transcript_view.PARSED:
+            lines = transcript_view.markdown_lines(console, text)
+        kept = lines if whole else [line[:_CUT] for line in lines[:_FOLD]]
+        body = [line if isinstance(line, Text) else Text(line, style=part.style) for line in kept]
+        if sum(map(len, kept)) + len(kept) < sum(map(len, lines)) + len(lines):
+            body.append(Text("… Enter shows all", style="dim italic"))
+        rows.append(Padding(Group(*body), (0, 0, 0, 5)))
     return Group(*rows)
 
 
@@ -242,7 +219,7 @@ class TranscriptPage(_Page):
             self._is_reading = False
 
     def _options(self, turns: Iterable[trails.Turn]) -> Iterator[Option]:
-        return (Option(draw_turn(turn, self._session, whole=False)) for turn in turns)
+        return (Option(draw_turn(turn, self._session, self.app.size.width, whole=False)) for turn in turns)
 
     async def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Read the turns above once the first of those that are shown is reached."""
@@ -267,7 +244,9 @@ class TranscriptPage(_Page):
         """Show all of a turn, with its thoughts."""
         turn = self._turns[event.option_index]
         self.app.push_screen(
-            TextPage(f"turn {turn.index} of {self._called}", draw_turn(turn, self._session, whole=True))
+            TextPage(
+                f"turn {turn.index} of {self._called}", draw_turn(turn, self._session, self.app.size.width, whole=True)
+            )
         )
 
     def action_first(self) -> None:
