@@ -107,3 +107,17 @@ def test_append_records_what_changed_in_a_folder(run: Run, tmp_path: Path) -> No
     assert [(each["index"], each["path"], each["outside"]) for each in files] == [
         (0, ".gitignore", True), (0, "a", True), (1, "a", False),
     ]  # fmt: skip
+
+
+def test_show_says_what_a_turn_did_to_files_and_lists_the_first_of_many(run: Run, place: Path) -> None:
+    shown = ok(run("show", "plan"))
+    assert "~ src/a.py was there" in shown
+    assert "~ wrote src/a.py" in shown
+    with trails.open(place) as store, store.session("many") as many:
+        many.append("tool", "x", files={f"{number}.py": None if number == 0 else b"" for number in range(11)})
+    shown = ok(run("show", "many"))
+    assert "~ deleted 0.py" in shown
+    assert "~ wrote 7.py" in shown
+    assert "8.py" not in shown
+    assert "~ and 3 more files: `trails files many` lists them" in shown
+    assert "~ wrote 10.py" in ok(run("show", "many", "--full"))

@@ -33,6 +33,7 @@ from trails.display.text_table import fit
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import content_parts
+from trails.model.file_versions import file_line
 from trails.model.values import CUT
 from trails.rdf import vocab
 
@@ -50,6 +51,7 @@ _CUT, _FOLDED = 20, 12
 """A column that is cut, or folded, gets no fewer cells."""
 _ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "tool": "yellow", "summary": "magenta"}
 _SHORT_LINES: Final = 12
+_MOST_FILES: Final = 8
 _LONGEST: Final = 2000
 """Characters of a line that is shown whole in a pipe, where no line is wrapped."""
 PARSED: Final = 50_000
@@ -314,8 +316,15 @@ def turn_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterat
         yield Part("(redacted)", "dim")
     else:
         yield from _said_parts(turn, names, room)
-    for payload in turn.payloads:
+    lines = [(payload, file_line(payload)) for payload in turn.payloads]
+    for payload in (payload for payload, line in lines if line is None):
         yield Part(_payload_line(payload), "dim")
+    files = [line for _, line in lines if line is not None]
+    most = len(files) if room is None or len(files) <= _MOST_FILES else _MOST_FILES
+    for line in files[:most]:
+        yield Part(f"~ {line}", "dim")
+    if most < len(files):
+        yield Part(f"~ and {len(files) - most:,} more files: `trails files {turn.session_id}` lists them", "dim")
 
 
 def _said_parts(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[Part]:

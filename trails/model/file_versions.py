@@ -172,6 +172,21 @@ def is_file(payload: Payload | PayloadReference) -> bool:
     return payload.name is not None and _TYPE.fullmatch(payload.media_type) is not None
 
 
+def file_line(payload: PayloadReference) -> str | None:
+    """Return in a few words what a payload says of a file; None for one that is no file's.
+
+    >>> file_line(PayloadReference(name="a.py", media_type="application/vnd.trails.file; mode=000000", digest=None, size=0))
+    'deleted a.py'
+    """
+    kind = _TYPE.fullmatch(payload.media_type)
+    if kind is None or payload.name is None:
+        return None
+    is_gone = MODES.get(kind["mode"]) == "deleted"
+    if kind["outside"]:
+        return f"{payload.name} was {'gone' if is_gone else 'there'}"
+    return f"{'deleted' if is_gone else 'wrote'} {payload.name}"
+
+
 def file_changes(turns: Iterable[Turn], read: Read, *, encrypted: bool = False) -> Iterator[FileChange]:
     """Yield what became of files at each of some turns of a transcript, given from its first.
 
