@@ -148,6 +148,18 @@ def test_typing_filters_and_escape_shows_all_again(view: Any) -> None:
     view(act)
 
 
+def test_titles_take_the_room_that_a_terminal_has_when_it_grows(view: Any) -> None:
+    async def act(app: TrailsApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "link=file" not in seen(app) and "[red]markup" in seen(app))
+        await pilot.press("down", "down")
+        await pilot.resize_terminal(140, 30)
+        await until(pilot, lambda: SHOWN in seen(app))
+        assert app.query_one(DataTable).cursor_row == 2
+        assert len(app.rows) == 100
+
+    view(act, (80, 24))
+
+
 def test_a_transcript_opens_at_its_end_and_reads_those_above_when_they_are_reached(view: Any) -> None:
     async def act(app: TrailsApp, pilot: Pilot[None]) -> None:
         await choose(app, pilot, "long")

@@ -336,26 +336,42 @@ class TrailsApp(App[None]):
         page = await self.reader(read)
         if page is None:
             return
-        self.query_one(_Table).clear(columns=True)
+        self._draw_anew(page, page.cursor)
+
+    def on_resize(self) -> None:
+        """Give titles the room that there is now."""
+        if self.rows:
+            self.call_later(self._fit)
+
+    def _fit(self) -> None:
+        at = self._table.cursor_row
+        self._draw_anew(self.rows, self._cursor)
+        self._table.move_cursor(row=at)
+
+    @property
+    def _table(self) -> _Table:
+        return self.screen_stack[0].query_one(_Table)
+
+    def _draw_anew(self, rows: Sequence[trails.SessionSummary], cursor: str | None) -> None:
+        self._table.clear(columns=True)
         self.rows = []
-        self._add(page)
+        self._add(rows, cursor)
 
     @work(exclusive=True, group="more")
     async def more(self, cursor: str, text: str | None) -> None:
         """Read the page after those that are shown."""
         page = await self.reader(lambda: self.reader.store.summaries(text=text, limit=SESSIONS, cursor=cursor))
         if page is not None and cursor == self._cursor:
-            self._add(page)
+            self._add(page, page.cursor)
 
-    def _add(self, page: Any) -> None:
-        self._cursor = page.cursor
-        table = self.query_one(_Table)
+    def _add(self, rows: Sequence[trails.SessionSummary], cursor: str | None) -> None:
+        self._cursor, table = cursor, self._table
         room = max(20, self.size.width - 49)
         if not table.columns:
             for name, width in (("", 1), ("title", room), ("turns", 6), ("model", 18), ("active", 10)):
                 table.add_column(Text(name, justify="right" if name == "turns" else "left"), key=name, width=width)
         now = datetime.now(UTC)
-        for row in page:
+        for row in rows:
             self.rows.append(row)
             model = ", ".join(row.models) or "-"
             table.add_row(
