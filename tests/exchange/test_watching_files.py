@@ -86,9 +86,15 @@ def test_turns_that_come_in_together_share_what_they_may_have_done(desk: Desk) -
     desk.look()
     desk.says("s", 1)
     desk.writes("new.py", "x\n")
-    desk.says("s", 2, 2)
+    desk.says("s", 2, 3)
+    desk.says("s", 5)
+    desk.writes("second.py", "y\n")
+    desk.says("s", 6, 2)
     desk.look()
-    assert desk.history()[1:] == [(2, "new.py", False, 2)]  # the call, or its answer
+    assert desk.history()[1:] == [
+        (2, "new.py", False, 1),  # no other tool ran before
+        (6, "second.py", False, 5),  # the first tool may have written some of it, the second one was the last to
+    ]
 
 
 def test_a_deletion_is_the_turns_that_came_in_if_a_tool_ran(desk: Desk) -> None:
@@ -97,7 +103,7 @@ def test_a_deletion_is_the_turns_that_came_in_if_a_tool_ran(desk: Desk) -> None:
     (desk.work / "old.py").unlink()
     desk.says("s", 1, 2)
     desk.look()
-    assert desk.history()[1:] == [(2, "old.py", False, 2)]
+    assert desk.history()[1:] == [(2, "old.py", False, 1)]
     assert desk.store.load("claude-code:s").files.list() == []
 
 

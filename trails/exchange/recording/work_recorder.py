@@ -80,7 +80,7 @@ class WorkRecorder:
             if place is None:
                 continue  # it was changed after these turns: the next ones may explain it
             is_known = known.is_begun and self._is_explained(session, turns, place, changed, version.path)
-            update = {"turns": place + 1} if is_known else {"outside": True}
+            update = {"turns": _span(turns, place)} if is_known else {"outside": True}
             placed.setdefault(place, []).append(version.model_copy(update=update))
         self.left_out.update(dict.fromkeys(left_out))
         return [
@@ -132,6 +132,11 @@ def _place_of(changed: float | None, times: Sequence[float | None]) -> int | Non
     if changed is None or None in times:
         return len(times) - 1
     return next((place for place, time in enumerate(times) if time is not None and time >= changed - _SLACK), None)
+
+
+def _span(turns: Sequence[SourceTurn], place: int) -> int:
+    """Return how many turns up to a place may have changed a file: from the first one on that has a tool's answer."""
+    return place + 1 - next((number for number in range(place) if _has_answer(turns[number])), place)
 
 
 def _has_answer(turn: SourceTurn) -> bool:
