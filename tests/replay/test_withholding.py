@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from threading import Barrier
+from time import sleep
 from typing import Any
 
 import pytest
@@ -88,9 +90,25 @@ def test_an_interrupt_keeps_what_was_answered(memory: Repository, plan: Session)
     assert next(calls) == 5  # four, and the one that was interrupted
 
 
+def test_an_interrupt_waits_for_those_that_are_being_answered(memory: Repository, plan: Session) -> None:
+    together, calls = Barrier(4), count()
+
+    def interrupted(messages: Sequence[Any]) -> str:
+        number = next(calls)
+        together.wait(5)
+        if number == 0:
+            raise KeyboardInterrupt
+        sleep(0.1)
+        return model(messages)
+
+    with pytest.raises(KeyboardInterrupt):
+        withhold_turns(plan, 4, interrupted, repeats=1, workers=4)
+    assert len(memory.load("plan").branches()) == 3
+
+
 def test_answers_that_vary_anyway_are_within_noise(plan: Session) -> None:
-    turn = count()
-    found = withhold_turns(plan, 4, lambda messages: "AB"[next(turn) % 2], groups=[3], repeats=4, workers=1)
+    texts = iter("ABABACCC")  # with all turns A and B, without one of them A once
+    found = withhold_turns(plan, 4, lambda messages: next(texts), groups=[3], repeats=4, workers=1)
     assert [each.effect for each in found.withheld] == ["within noise"]
 
 
