@@ -118,6 +118,23 @@ def test_a_list_of_sessions_says_at_any_width_what_each_is_about(
     assert (width < 80) == bool(without)
 
 
+@pytest.mark.parametrize("width", [20, 50, 80, 200])
+@pytest.mark.parametrize(
+    "command",
+    [["blame", "trip"], ["stats"], ["cost"], ["tags"], ["notes", "trip"], ["queries"], ["log"], ["context", "trip"]],
+)
+def test_a_list_is_no_wider_than_the_terminal(
+    scored: Path, run: Run, monkeypatch: pytest.MonkeyPatch, width: int, command: list[str]
+) -> None:
+    with trails.open(scored) as store:
+        store.tags.add("the-first-version", f"{MADE_UP}@1")
+        store.notes.add("plan", 0, "A note that is longer than most terminals are wide, " * 4)
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = ok(run(*command)).splitlines()
+    assert len(lines) > 1
+    assert max(map(cells, lines)) <= width
+
+
 def test_a_pipe_gets_a_line_a_row_with_tabs_and_nothing_cut(scored: Path, run: Run) -> None:
     header, row = (line.split("\t") for line in ok(run("scores")).splitlines())
     assert header == ["of", "name", "score", "by", "version", "reason", "given (UTC)", "id"]

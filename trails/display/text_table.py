@@ -101,7 +101,7 @@ def fit(
     {'name': 9, 'score': 5}
     """
     narrow = {name: min(least[name], natural[name]) for name in natural}
-    never_left_out = list(natural)[:1] if main is None else main
+    never_left_out = list(natural)[:1] if main is None else [name for name in natural if name in main]
     shown = dict.fromkeys(never_left_out, True)
     for name in natural:
         if name not in shown and _total((narrow[each] for each in (*shown, name)), gap) <= width:
