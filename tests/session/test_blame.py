@@ -112,7 +112,7 @@ def test_the_command_gives_a_row_a_turn(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         return ok(invoke("blame", *arguments, "--store", place))
 
-    rows = [line.split() for line in run("solo").splitlines()[2:]]
+    rows = [line.split() for line in run("solo").splitlines()[1:]]
     assert [row[:4] for row in rows] == [
         ["0", "plan", "alice", "alice"],
         ["1", "solo", "carol", "second"],
