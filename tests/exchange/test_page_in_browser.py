@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from tests.support.browser import Browser, browsing
 from tests.support.hostile_markdown import HOSTILE_MARKDOWN
 from tests.support.pages import HOSTILE, grown
 from trails import Repository
+from trails.exchange.exporters.html_folder import export_pages
 from trails.exchange.file_import import export_session
 
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
+LARGE_PNG = base64.b64encode(PIXEL + b"\0" * (1 << 20)).decode()
+"""A picture of one pixel that is too large to stand within a page."""
 SHOWN = "[...document.querySelectorAll('main li[id]')].filter(a => a.checkVisibility()).map(a => a.id)"
 
 
@@ -173,6 +178,50 @@ def test_no_hostile_markdown_runs_fetches_restyles_or_leaves_its_turn(
     assert browser.ask(shown) is True
 
 
+def test_a_folder_of_pages_is_read_from_the_disk_by_its_links_alone(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    grown(memory)
+    plan = memory.load("plan")
+    plan.append("user", [{"type": "image", "source": {"media_type": "image/png", "data": LARGE_PNG}}])
+    plan.persist()
+    export_pages(memory, tmp_path / "pages")
+    for script in (True, False):
+        browser.open(tmp_path / "pages" / "index.html", script=script)
+        assert browser.ask("getComputedStyle(document.querySelector('header')).borderBottomStyle") == "solid"
+        for link, title in (
+            ("td a", "a"),
+            ("section .k a", "fork at 2 of a"),
+            ("section a[href*=plan]", "a"),
+            ("header a", "Sessions"),
+        ):
+            address = browser.ask(f"document.querySelector('{link}').href")
+            browser.visit(address)
+            assert browser.ask("document.title") == title
+            seen = "for (const each of document.images) { each.loading = 'eager'; await each.decode(); }"
+            assert browser.ask(f"(async () => {{ {seen} return document.images.length; }})()") == (title == "a")
+            assert all(each.startswith((tmp_path / "pages").as_uri()) for each in browser.requests())
+            assert browser.complaints() == []
+
+
+def test_on_paper_all_that_is_folded_is_there_and_the_tools_are_not(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    session = memory.create(id="plan")
+    session.append("tool", "\n".join(f"line {number}" for number in range(40)))
+    session.persist()
+    browser.open(written(memory, tmp_path), script=False)
+    shown = "document.querySelector('li details > p').checkVisibility()"
+    assert browser.ask(shown) is False
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert browser.ask(shown) is True
+        assert browser.ask("getComputedStyle(document.getElementById('tools')).display") == "none"
+        assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+
+
 def test_a_script_that_got_into_the_page_would_not_run(memory: Repository, browser: Browser, tmp_path: Path) -> None:
     grown(memory)
     page = written(memory, tmp_path)
@@ -208,6 +257,92 @@ def test_without_its_script_a_fork_says_where_it_differs(memory: Repository, bro
         "2 assistant x",
     ]
     assert browser.ask("[...document.querySelectorAll('#b1 .v a')].map(a => a.hash)") == ["#b0-2", "#b1-2"]
+
+
+COUNTED = """(() => {
+  document.querySelectorAll('section').forEach(e => { e.style.contentVisibility = 'visible'; });
+  document.querySelectorAll('details').forEach(e => { e.open = true; });
+  const longest = block => {
+    const lines = new Map(), range = document.createRange();
+    const texts = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+    for (let text; text = texts.nextNode();) for (let at = 0; at < text.length; at += 1) {
+      range.setStart(text, at); range.setEnd(text, at + 1);
+      const box = range.getClientRects()[0];
+      if (box && box.width) lines.set(Math.round(box.top / 6), (lines.get(Math.round(box.top / 6)) || 0) + 1);
+    }
+    return Math.max(0, ...lines.values());
+  };
+  return [...document.querySelectorAll('section .M > p, section .M li, section .M code, section p')].map(longest);
+})()"""
+"""The characters of the longest line of each text."""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_line_has_more_than_eighty_characters_and_only_tables_scroll(
+    memory: Repository, browser: Browser, tmp_path: Path, width: int
+) -> None:
+    prose = "It is the shared prefix of the fork that the digests of its own turns stand for, in order. " * 5
+    session = memory.create(id="plan", label="A label that is not short, and goes on and on, to its very end")
+    session.append("user", prose)
+    session.append("assistant", f"**{prose.strip()}**\n\n- {prose}\n\n```python\n{'x = ' + '1 + ' * 60}1\n```")
+    session.append(
+        "assistant",
+        [{"type": "thinking", "thinking": prose}, {"type": "text", "text": "|column" * 20 + "|\n" + "|-" * 20 + "|\n"}],
+    )
+    session.append(
+        "assistant", "", tool_calls=[{"id": "1", "name": "run", "arguments": {"command": prose, "why": "w" * 200}}]
+    )
+    session.append("tool", "y" * 900)
+    session.append("tool", "z" * 3000)
+    session.persist()
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(written(memory, tmp_path))
+        counted = browser.ask(COUNTED)
+        assert len(counted) >= 10
+        assert max(counted) <= 80
+        assert width == 390 or max(counted) >= 75  # and lines are not kept short for nothing
+        assert browser.ask("document.documentElement.scrollWidth") == width
+        table = "document.querySelector('.M .w')"
+        assert browser.ask(f"{table}.scrollWidth > {table}.clientWidth") is True
+        assert "linear-gradient" in browser.ask(
+            f"getComputedStyle({table}).backgroundImage"
+        )  # shades say that there is more
+        assert browser.ask(f"{table}.tabIndex") == 0
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_texts_stand_out_from_what_is_behind_them(
+    memory: Repository, browser: Browser, tmp_path: Path, scheme: str
+) -> None:
+    plan = memory.create(id="plan", label="trip", meta={"a": 1}, system="*Be* brief")
+    plan.append("user", "# a\n\n*b* `c` [d](https://a.example)\n\n> e\n\n|f|\n|-|\n|g|")
+    code = "```python\n# a\ndef b(): return 'c' + 1\n```\n\n```diff\n-a\n+b\n```"
+    plan.append("assistant", [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": code}])
+    plan.append("assistant", "", tool_calls=[{"id": "1", "name": "run", "arguments": {"a": "b" * 100}}])
+    plan.append("tool", "x\n" * 20)
+    plan.append("summary", "all")
+    plan.append("else", "what")
+    plan.persist()
+    plan.fork(at=1, id="other", label="two").persist()
+    memory.notes.add("plan", 0, "a note")
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.open(written(memory, tmp_path))
+    browser.ask("document.querySelectorAll('section').forEach(e => { e.style.contentVisibility = 'visible'; })")
+    browser.ask("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    pairs = browser.ask(
+        """(() => {
+      const behind = e => { for (; e; e = e.parentElement) {
+        const colour = getComputedStyle(e).backgroundColor; if (!colour.startsWith('rgba')) return colour; } };
+      const texts = [...document.querySelectorAll('body *')].filter(e => e.checkVisibility()
+        && [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()));
+      return texts.map(e => [`${e.tagName}.${e.className}`, getComputedStyle(e).color, behind(e)]);
+    })()"""
+    )
+    assert len({(ink, paper) for _, ink, paper in pairs}) >= 10
+    assert [pair for pair in pairs if contrast(pair[1], pair[2]) < 4.5] == []  # WCAG 2.1, 1.4.3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
