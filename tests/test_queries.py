@@ -430,6 +430,7 @@ ANSWERS: list[Answer] = [
     ),
     ("reruns", {"source": "plan"}, "session", [("dinner",)]),
     ("reruns", {"source": "dinner"}, "session", []),
+    ("withheld-turns", {}, "session", []),  # `tests/replay/test_withholding.py` has some
     ("payloads", {}, "turn", []),  # `tests/session/test_payloads.py` has some
     ("file-changes", {}, "turn", []),  # `tests/session/test_work_files.py` has some
     ("quotations", {}, "session index source stored turn", [("picks", 0, "dinner#3", True, "picks#0")]),
@@ -496,6 +497,7 @@ def test_every_catalogue_query_has_a_hand_counted_answer() -> None:
         "event-behind-answer",  # its parameter is a turn, whose IRI is drawn by lot
         "payloads",  # of sessions that carry some: see test_payloads.py
         "file-changes",  # of sessions whose turns worked on some: see test_work_files.py
+        "withheld-turns",  # of sessions that were asked again: see test_withholding.py
         "tree-two-mains",  # what it finds cannot be made: see test_tree.py
     }
     assert {name for name, _, _, expected in ANSWERS if expected} | elsewhere == set(FOR_USERS)

@@ -52,6 +52,13 @@ def test_each_answer_is_a_fork_with_what_was_shown_as_quotations(memory: Reposit
         {"withheld": [0], "answer_turn": 4, "repeat": 0},
     )
     assert memory.verify().ok
+    rows = memory.select("withheld-turns", source="plan").to_dicts()
+    assert [
+        (row["session"].rpartition(":")[2], row["answer_turn"], row["withheld"], row["repeat"]) for row in rows
+    ] == [
+        ("plan~without-0-of-4-0", 4, [0], 0),
+        ("plan~without-nothing-of-4-0", 4, [], 0),
+    ]
 
 
 def test_what_was_asked_is_not_asked_again_and_an_error_is(plan: Session) -> None:
