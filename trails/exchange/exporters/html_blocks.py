@@ -27,6 +27,8 @@ _MOST_CHARACTERS: Final = 1000
 _MOST_TEXT: Final = 8000
 """Characters of what somebody said that are shown unfolded; what a model said is, however long."""
 _LINE: Final = 80
+_BEGINNING: Final = 60
+"""Characters that are seen of a text that is folded."""
 _SEPARATORS: Final = ((",", ":"), (", ", ": "))
 _MOST_PICTURE: Final = 1 << 20
 _MOST_PICTURES: Final = 8 << 20
@@ -124,7 +126,7 @@ def _details(kind: str, title: str, text: str, inner: str) -> str:
     lines = text.rstrip("\n").count("\n") + 1
     size = count(lines, "line") if lines > 1 else count(len(text), "character")
     name = f"<b>{escape(one_line(title), quote=False)}</b> " if title else ""
-    told = f"<summary>{name}<bdi>{escape(shorten(text, _LINE), quote=False)}</bdi> <i>{size}</i></summary>"
+    told = f"<summary>{name}<bdi>{escape(shorten(text, _BEGINNING), quote=False)}</bdi> <i>{size}</i></summary>"
     return f"<details{f' class={kind}' if kind else ''}>{told}{inner}</details>"
 
 
