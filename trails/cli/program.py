@@ -56,10 +56,10 @@ _OPTIONS_MEANT: Final = {
     for written, words in synonyms("""
         turn turns lines index number: range at up-to; to end stop: up-to until to; from start after: since from;
         before: until; author user who by actor: by author as; max max-count count top first head n: limit; out
-        outfile out-file file: output to; type fmt: format; name title: label; message msg text: reason note text;
-        why: reason; yes assume-yes y force f: yes force; recursive cascade: children; verbose debug: verbose; v:
-        verbose version; version-number: version; tail lines: limit; all-sessions: all; where filter: meta; metric:
-        method scores; database db path repo: store
+        outfile out-file file: output to; type fmt: format; format jq fields columns: json; name title: label; message
+        msg text: reason note text; why: reason; yes assume-yes y force f: yes force; recursive cascade: children;
+        verbose debug: verbose; v: verbose version; version-number: version; tail lines: limit; all-sessions: all;
+        where filter: meta; metric: method scores; database db path repo: store
     """).items()
 }
 """The options that people mean by those of other programs."""
@@ -313,7 +313,8 @@ def _failure(error: Exception) -> int:
             where = f"{error.filename}: " if error.filename else ""
             message = f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk"
         case _:
-            message, code = str(error), 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
+            message = str(error).replace("(create=True)", "(`trails init --store` makes one)")
+            code = 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
     with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
         click.echo(f"error: {one_line(message)}", err=True)
     return code

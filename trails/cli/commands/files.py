@@ -96,6 +96,10 @@ def file_asked(
     named = None
     with suppress(trails.TrailsError):
         named = cli.place_of(store, text)
+    if owner is None and named is None and re.search(r"[./]|:[0-9]+$", text):
+        raise trails.SessionNotFound(
+            f"no session has a file {path!r} on record, and none is called {text!r}; `trails files SESSION` lists those it has"
+        )
     if owner is None:
         return None
     if named is not None:

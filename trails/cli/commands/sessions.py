@@ -288,8 +288,8 @@ def delete(*, session: str, children: Any, reason: str | None, yes: bool) -> Non
 
 
 @cli.command("redact", by=True, reason=True, yes=True)
-@click.argument("session", metavar="[SESSION", required=False)
-@click.argument("index", metavar="INDEX]", type=click.IntRange(min=0), required=False)
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
 @cli.option("--matching TEXT", "Remove this text wherever it stands; - reads it from stdin.")
 @cli.option("--dry-run", "With --matching: list where it stands and change nothing.")
 def redact(*, session: str | None, index: int | None, matching: str | None, dry_run: bool, **how: Any) -> None:
