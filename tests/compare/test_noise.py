@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped] # it has no types
 
 import trails
 from tests.compare.test_statistics import WELCH, lab
