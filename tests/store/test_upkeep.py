@@ -742,9 +742,9 @@ def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
     found = check(tmp_path, "extras")
     assert found.ok
     assert found.message == (
-        "installed: checkpoint, encryption, timestamps, scitt, pandas, plot, shacl, aio, zstd, files, postgres, secrets, prices, "
-        "langgraph, openai-agents, claude-agent-sdk, google-adk, langchain, pydantic-ai, agent-framework, opentelemetry, mcp, "
-        "serve, remote, tui, html; not installed: arrow, stats"
+        "installed: checkpoint, encryption, timestamps, scitt, pandas, plot, shacl, aio, semantic, zstd, files, postgres, "
+        "secrets, prices, langgraph, openai-agents, claude-agent-sdk, google-adk, langchain, pydantic-ai, agent-framework, "
+        "opentelemetry, mcp, serve, remote, tui, html; not installed: arrow, stats"
     )
 
 

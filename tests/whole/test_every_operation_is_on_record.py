@@ -440,6 +440,8 @@ OPERATIONS: dict[str, Operation] = {
     "Proofs.absence": Reads(lambda w: w.store.proofs.absence("removal", None, w.checkpoint, w.checkpoint)),
     "Proofs.growth": Reads(lambda w: w.store.proofs.growth(w.checkpoint, w.checkpoint)),
     "Maintenance.vacuum": Reads(lambda w: w.store.maintenance.vacuum()),
+    "Maintenance.make_vectors": Exempt("an index beside the quads, made anew from them at any time; it writes no quad"),
+    "Maintenance.drop_vectors": Exempt("an index beside the quads, made anew from them at any time; it writes no quad"),
     "Maintenance.backup": Exempt("a store in memory has no files; it copies files and writes no quad"),
     "Maintenance.dump": Reads(lambda w: w.store.maintenance.dump(w.folder / "dump")),
     # --- Ledger

@@ -120,7 +120,7 @@ _TOPICS: Mapping[str, Mapping[str, Place]] = {
             **_places("""
                 store.backup restore=store.restore_backup store.dump load=store.load_dump
                 upgrade=store.upgrade_store store.vacuum snapshot=store.make_snapshot discard=moving.discard_copy sessions.prune
-                grants=database.print_grants clone=database.clone_store
+                vectors=store.make_vectors grants=database.print_grants clone=database.clone_store
                 status=database.show_status
             """),
         },

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from trails.errors import TrailsError
 from trails.model import iris
 from trails.model.validation import DECODING_ERRORS
-from trails.rows import row_codec, row_schema, row_writer, text_index
+from trails.rows import row_codec, row_schema, row_writer, text_index, vector_index
 from trails.rows.row_codec import COPY, ODD, Statement, TurnRow
 
 _EXTRA, _MISSING, _ORPHANS = "more rows than it should", "too few rows", "rows that belong to nothing"
@@ -207,6 +207,8 @@ def schema_faults(connection: sqlite3.Connection) -> Iterator[RowFault]:
     )
     with closing(sqlite3.connect(":memory:")) as fresh:
         row_schema.create_tables(fresh)
+        if (model := vector_index.model_of(connection)) is not None:
+            vector_index.start(fresh, model)
         made = set(fresh.execute(objects).fetchall())
     for kind, name, _ in sorted(made ^ set(connection.execute(objects).fetchall())):
         yield RowFault(None, f"the {kind} {name}")
@@ -231,6 +233,8 @@ def _numbering_faults(connection: sqlite3.Connection) -> Iterator[RowFault]:
         yield RowFault(None, "shards.indexed")
     if any(dirty not in (0, 1) for *_, dirty in shards):
         yield RowFault(None, "shards.dirty")
+    if vector_index.has_strays(connection):
+        yield RowFault(None, "vectors.turn")
     if not last - text_index.WAITING < indexed <= last:
         yield RowFault(None, "shards.indexed")
     tables = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'texts~_%' ESCAPE '~'").fetchall()

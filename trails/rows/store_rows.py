@@ -11,10 +11,12 @@ from typing import Any, Final
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
 from trails.display.progress import Progress, made_anew
-from trails.errors import IntegrityError, TrailsError
+from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
-from trails.rows import row_schema, row_writer, text_index
+from trails.rows import row_schema, row_writer, text_index, vector_index
+from trails.rows.embedding import Embedder
+from trails.rows.vector_index import Model, VectorIndex
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
@@ -268,6 +270,60 @@ class StoreRows:
                 row_schema.drop_tables(connection)
                 (head,) = connection.execute("SELECT head FROM trails_stores").fetchone()
                 catch_up(connection, head)
+
+    # --- vectors
+
+    def keep_vectors(self, embedder: Embedder, progress: Progress | None = None) -> bool:
+        """Keep vectors of all turns by a model, and make those that are due; return False where nothing can be written.
+
+        Each step is a transaction of its own: whoever was killed goes on from there, and others write in between.
+        """
+        home = self._writable
+        if home is None:
+            return False
+        with self.reading() as connection:
+            model = vector_index.model_of(connection)
+        if model is None or (model.path, model.digest) != (embedder.path, embedder.digest):
+            made_by = Model(embedder.name, embedder.path, embedder.digest, embedder.dimensions)
+            with home.deriving() as connection:
+                vector_index.start(connection, made_by)
+        done = 0
+        while True:
+            with self.reading() as connection:
+                texts = vector_index.due(connection)
+                waiting = vector_index.waiting(connection) if progress and texts else 0
+            if not texts:
+                return True
+            made = vector_index.vectors_of(embedder, texts)
+            with home.deriving() as connection:
+                vector_index.put(connection, embedder, made)
+            done += len(texts)
+            if progress is not None:
+                progress(done, done + waiting - len(texts), "")
+
+    def vectors(self) -> VectorIndex | None:
+        """Return what there is of vectors; None where none are kept."""
+        if self._home is None:
+            return None
+        with self._home.reading() as connection:
+            return vector_index.describe(connection)
+
+    def drop_vectors(self) -> bool:
+        """Remove all vectors, and leave nothing of them in the file; return whether there were any."""
+        if self._writable is None:
+            raise InvalidInput(
+                f"the vectors of {self._store.location} can be dropped by who may write to it, where it is"
+            )
+        with self._writable.deriving() as connection:
+            dropped = vector_index.drop(connection)
+        self.erase()
+        return dropped
+
+    @property
+    def _writable(self) -> SqliteHome | None:
+        """The home of the rows, where this process may write to it."""
+        is_view = isinstance(self._store, EmbeddedStore) and self._store.is_read_only
+        return None if self._home is None or self._home.is_read_only or is_view else self._home
 
     def close(self) -> None:
         """Let go of what is held in memory."""

@@ -110,12 +110,13 @@ def drop_kinds(connection: sqlite3.Connection, kinds: Iterable[int]) -> None:
 
 def indexed_text(text: str, form: int, more: str | None) -> str:
     """Return all texts of a turn as FTS5 gets them; NUL ends a text there, and is another character."""
-    said = _text_of(text, form, more)
+    said = text_of_turn(text, form, more)
     texts = [*said.texts(), text] if form == JSON else said.texts()
     return folded("\n".join(texts)).replace("\0", "\1") + _PAD
 
 
-def _text_of(text: str, form: int, more: str | None) -> TurnText:
+def text_of_turn(text: str, form: int, more: str | None) -> TurnText:
+    """Return what a turn says, by the text, form and statements that its row has."""
     return turn_text(text, form, _calls_in(more) if more else ())
 
 
@@ -274,25 +275,25 @@ def find(connection: sqlite3.Connection, wanted: Wanted, session_ids: Sequence[s
     """Yield the turns that are looked for in their order, of copies one; with `session_ids` all that these sessions own."""
     if session_ids:
         marks = ", ".join("?" * len(session_ids))
-        yield from sorted(_look(connection, wanted, f"s.id IN ({marks})", session_ids), key=lambda each: each.order)
+        yield from sorted(look(connection, wanted, f"s.id IN ({marks})", session_ids), key=lambda each: each.order)
         return
     search = _Search(connection, wanted)
     found: list[tuple[Any, FoundTurn]] = []
     for newest, condition, values in search.regions():
         while found and found[0][1].time > newest:
             yield heappop(found)[1]
-        for each in _look(connection, wanted, f"t.counts AND {condition}", values):
+        for each in look(connection, wanted, f"t.counts AND {condition}", values):
             search.hits += 1
             heappush(found, (each.order, each))
     while found:
         yield heappop(found)[1]
 
 
-def _look(connection: sqlite3.Connection, wanted: Wanted, condition: str, values: Sequence[Any]) -> Iterator[FoundTurn]:
+def look(connection: sqlite3.Connection, wanted: Wanted, condition: str, values: Sequence[Any]) -> Iterator[FoundTurn]:
     """Yield the turns that are looked for among the rows that a condition holds for."""
     also, more = wanted.condition()
     for row in connection.execute(f"{_ROWS} WHERE {condition} AND {also}", [*values, *more]).fetchall():
-        text = _text_of(row[8], row[6], row[11])
+        text = text_of_turn(row[8], row[6], row[11])
         if wanted.fits(FAR_PAST if row[7] is None else row[7], text):
             turn = row_codec.read_turn_row(iris.session(row[1]), row[2:], whole=False)
             yield FoundTurn(row[0], row[1], turn, text)

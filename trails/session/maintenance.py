@@ -14,7 +14,7 @@ from trails.display.progress import Progress, moving
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.files import as_path
 from trails.history import backup_records, hold_guard, migrations, transaction
-from trails.history.lookup import names
+from trails.history.lookup import names, vectors
 from trails.history.pending_session import Worktree
 from trails.history.records import registers
 from trails.history.removal import deletion, detach
@@ -24,6 +24,7 @@ from trails.model import validation
 from trails.model.values import SessionRecord
 from trails.rdf.activity_records import Deed
 from trails.rdf.register_records import Backup
+from trails.rows.vector_index import VectorIndex
 from trails.store import dumping
 from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore, is_read_only
@@ -106,6 +107,25 @@ class Maintenance(Facet, public=True, reached="store.maintenance"):
         migrations.recount_usage(store, self._workspace.reader.ids())
         self._workspace.rows.erase()
         return store.vacuum()
+
+    def make_vectors(
+        self, model: str | os.PathLike[str] | None = None, *, progress: Progress | bool | None = None
+    ) -> VectorIndex:
+        """Make the vectors of all turns that lack them, for searches by meaning, and return what there is now.
+
+        `model` is the folder of an embedding model; without it, it is the model that made those that are there, at first that of
+        the extra `semantic`. Vectors of another model are removed first. A search with `semantic` does this too. `progress` is
+        as for `dump`. Raises `InvalidInput` for a folder without a model, and where this process may not write to the store.
+        """
+        with moving(progress, "embedding turns") as move:
+            return vectors.make(self._workspace, model, move)
+
+    def drop_vectors(self) -> bool:
+        """Remove all vectors and make none from now on; return whether there were any.
+
+        Nothing of them is left in the store's files. Raises `InvalidInput` where this process may not write to the store.
+        """
+        return self._workspace.rows.drop_vectors()
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.

@@ -1330,12 +1330,15 @@ class Repository(Handle, public=True, reached="store"):
         """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones.
 
         `older` is there where some of it was recorded in an older format: which, how many lines the log had when that
-        ended, and when. Up to format 2, who did a thing may be the session's principal, who was not asked.
+        ended, and when. Up to format 2, who did a thing may be the session's principal, who was not asked. `vectors` is there
+        where the store keeps vectors for searches by meaning.
         """
         counts = self.store.query(query_files.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
-        told = {} if older is None else {"older": older}
+        told: dict[str, Any] = {} if older is None else {"older": older}
+        if (kept := self.workspace.rows.vectors()) is not None:
+            told["vectors"] = kept.to_dict()
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
 
 

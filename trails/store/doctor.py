@@ -48,6 +48,7 @@ _EXTRAS: Final = {
     "shacl": "pyshacl",
     "aio": "anyio",
     "stats": "scipy",
+    "semantic": "model2vec",
     "zstd": "zstandard",
     "files": "pathspec",
     "postgres": "psycopg",

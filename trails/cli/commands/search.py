@@ -37,19 +37,33 @@ _INDENT: Final = "    "
 @cli.option("--model NAME", "Only turns that this model generated.")
 @cli.option("--project NAME", "Only turns of sessions of this project: a name, or the whole path.")
 @cli.time_option("--since", "Only what was said at this time or later, such as 7d for the last seven days.")
+@cli.option("--semantic", "Also what means the same in other words, best first (trails[semantic]).")
+@cli.option("--embedder DIR", "With --semantic: the folder of a model; default: the one in use.")
 @cli.page_options()
 @cli.tsv_option
 def search(
-    *, text: str | None, session: str | None, page: int, cursor: str | None, as_tsv: bool, **wanted: Any
+    *,
+    text: str | None,
+    session: str | None,
+    semantic: bool,
+    embedder: str | None,
+    page: int,
+    cursor: str | None,
+    as_tsv: bool,
+    **wanted: Any,
 ) -> None:
     """Find turns by text, tool, role, author or model, newest first.
 
     TEXT is looked for as it is, upper and lower case alike (and "ß" as "ss"), in what was said and in the arguments of tool
     calls. A turn that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who
-    spoke and when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
+    spoke and when; and what stands around the text. With --semantic, vectors that are missing are made first, and one page comes,
+    the best turns first; nothing is fetched (`trails guide branches`). The exit code is 1 where nothing is found, as
+    grep's is.
     """
     cli.one_of(as_tsv)
-    with cli.open_store(reading=True) as store:
+    cli.check_options((embedder is not None and not semantic, "--embedder goes with --semantic"))
+    wanted["semantic"] = embedder or semantic
+    with cli.open_store(reading=not semantic or cli.is_as_of()) as store:
         session_id = None if session is None else store.resolve(session)
         found = cli.paged(lambda each: store.search(text, session=session_id, **wanted, cursor=each), page, cursor)
     if as_tsv:

@@ -105,6 +105,27 @@ def vacuum() -> None:
     cli.note("close it or let it refresh, and vacuum again; of PostgreSQL, `sync` there (`trails guide postgres`)")
 
 
+@cli.command("vectors")
+@cli.option("--embedder DIR", "The folder of a model; default: the one in use, or that of trails[semantic].")
+@cli.option("--drop", "Remove all vectors instead, and make none from now on.")
+def make_vectors(*, embedder: str | None, drop: bool) -> None:
+    """Make the vectors for `trails search --semantic`.
+
+    That search makes what is missing by itself; this does it beforehand, for instance after a large import. Vectors of another
+    model are removed first. They leave with their text, where it is deleted or redacted.
+    """
+    cli.check_options((drop and embedder is not None, "--drop removes all vectors; leave --embedder out"))
+    with cli.open_store() as store:
+        if drop:
+            dropped = store.maintenance.drop_vectors()
+            cli.answer({"dropped": dropped}, "the vectors are removed" if dropped else "there are no vectors")
+            return
+        made = store.maintenance.make_vectors(embedder, progress=True)
+    cli.answer(
+        made, f"{count(made.turns, 'turn')} {'has' if made.turns == 1 else 'have'} vectors, made by {made.model}"
+    )
+
+
 @cli.command("snapshot")
 def make_snapshot() -> None:
     """Make a snapshot of this machine's index now.
@@ -158,6 +179,7 @@ def check_machine() -> None:
     tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
     """
     from trails.history import migrations
+    from trails.history.lookup import vectors
     from trails.store import folders
     from trails.store.doctor import doctor
     from trails.store.postgres.address import is_address
@@ -176,6 +198,7 @@ def check_machine() -> None:
     checks = doctor(place)
     if folders.is_store(place) and any(check.ok and check.name == "opens" for check in checks):
         checks.append(migrations.find_miscounted(place))
+        checks += filter(None, [vectors.check(place)])
     _tell(checks)
 
 

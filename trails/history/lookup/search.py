@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -11,19 +13,25 @@ from typing import Any, Final, NamedTuple
 from trails.display import terminal_text
 from trails.errors import InvalidInput, KeyMissing
 from trails.history import encryption
-from trails.history.lookup import names, summaries
+from trails.history.lookup import names, summaries, vectors
 from trails.history.lookup.names import Name
 from trails.history.lookup.summaries import Page, SummaryFilter, check_limit
 from trails.history.workspace import Workspace
 from trails.model import iris, lineage, moments, validation
 from trails.model.values import Turn, Value
 from trails.rdf import activity_records
-from trails.rows import row_codec, text_index
+from trails.rows import row_codec, text_index, vector_index
 from trails.rows.text_index import FoundTurn, Wanted
 from trails.rows.turn_text import TurnText, turn_text
+from trails.rows.vector_index import Near
+from trails.store.remote.store import RemoteStore
 
 _SESSIONS: Final = 32
 """How many encrypted sessions a search holds in plain at a time."""
+_RANKED: Final = 50
+"""How many turns of each ranking, at least, a search by meaning takes."""
+_DAMPING: Final = 60
+"""By so much the ranks grow before they are turned over, as the authors of that rule found best."""
 
 
 class Hit(Value):
@@ -56,6 +64,13 @@ class Hit(Value):
         return plain | {"session": self.session_id, "time": self.time.isoformat() if self.time else None}
 
 
+class SimilarHit(Hit):
+    """A turn that a search by meaning found."""
+
+    similarity: float | None
+    """How near it is to the text in meaning, up to 1; None for one that holds the text and is not among the nearest."""
+
+
 def search_turns(
     workspace: Workspace,
     text: str | None = None,
@@ -67,6 +82,7 @@ def search_turns(
     model: str | None = None,
     project: str | None = None,
     since: datetime | str | None = None,
+    semantic: bool | str | os.PathLike[str] = False,
     limit: int = 50,
     cursor: str | None = None,
     fresh: bool = False,
@@ -83,6 +99,10 @@ def search_turns(
     `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
     With `fresh`, `refresh` comes first, as for `load`.
 
+    `semantic` also finds what means the same in other words, and gives the best `limit` turns, the best first, in one page of
+    `SimilarHit`: True takes the model that made the store's vectors, at first that of the extra `semantic`; a path is the
+    folder of a model (`trails guide branches`). Vectors that are missing are made first.
+
     Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave, and what `refresh` does with `fresh`.
 
     >>> import trails
@@ -96,6 +116,8 @@ def search_turns(
     if text is not None and not validation.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     check_limit(limit)
+    if semantic is not False:
+        _check_semantic(workspace, text, cursor)
     runs: dict[str, lineage.Segment] = {}
     workspace.refresh(fresh)
     workspace.note_read("search")  # and no digest of the text: a name is soon guessed
@@ -104,6 +126,11 @@ def search_turns(
     after = None if cursor is None else _Place(*summaries.parse_cursor(cursor, len(_Place._fields)))
     hidden = frozenset(encryption.encrypted_sessions(workspace.store))
     hidden = hidden & runs.keys() if runs else hidden
+    if hidden and semantic is not False:
+        raise InvalidInput(
+            f"the session {min(hidden)} is encrypted, and no vectors are made of its texts: search without `semantic` "
+            "(--semantic), or in a session that is not encrypted"
+        )
     if text is not None and hidden and workspace.encryption is None:
         raise encryption.no_keys(min(hidden))
     asked = Wanted(
@@ -116,8 +143,16 @@ def search_turns(
         model=None if model is None else validation.name(model, "model"),
         sessions=None if project is None else summaries.filter_conditions(workspace, SummaryFilter(project=project)),
     )
+    embedder = None if semantic is False else vectors.keep(workspace, semantic)
     with workspace.rows.reading() as rows:
         found = text_index.find(rows, asked, tuple(runs))
+        if embedder is not None and text is not None:
+            near = vector_index.find(rows, embedder, text, asked, tuple(runs))
+            near = (each for each in near if not runs or _is_in(runs[each.found.session_id], each.found.row.place))
+            literal = (each for each in found if not runs or _is_in(runs[each.session_id], each.row.place))
+            most = max(limit, _RANKED)
+            best = _fused(list(islice(literal, most)), list(islice(near, most)))
+            return Page([_similar_hit(*each, text, tool) for each in best[:limit]], None)
         if hidden:
             found = (
                 each
@@ -128,6 +163,39 @@ def search_turns(
         first = list(islice(_after(counted, after), limit + 1))
     end = summaries.make_cursor(*_place_of(first[limit - 1])) if len(first) > limit else None
     return Page([_hit(each, text, tool) for each in first[:limit]], end)
+
+
+def _check_semantic(workspace: Workspace, text: str | None, cursor: str | None) -> None:
+    """Raise `InvalidInput` for a search by meaning that cannot be."""
+    if text is None:
+        raise InvalidInput("a search by meaning needs a text; leave `semantic` (--semantic) out")
+    if cursor is not None:
+        raise InvalidInput(
+            "a search by meaning gives one page, best first: take a greater `limit` in place of a cursor"
+        )
+    if isinstance(workspace.store, RemoteStore):
+        raise InvalidInput(f"{workspace.store.location} is a server: search by meaning where its store is kept")
+
+
+def _fused(literal: Iterable[FoundTurn], near: Iterable[Near]) -> list[tuple[FoundTurn, Near | None]]:
+    """Return the turns of two rankings, the best first, by reciprocal ranks: G. Cormack and others, SIGIR 2009."""
+    similar = {each.found.number: each for each in near}
+    turns = {each.number: each for each in literal}
+    scores: dict[int, float] = defaultdict(float)
+    for ranking in (turns, similar):
+        for rank, number in enumerate(ranking, 1):
+            scores[number] += 1 / (_DAMPING + rank)
+    turns |= {number: each.found for number, each in similar.items()}
+    best = sorted(turns.values(), key=lambda each: (-scores[each.number], each.order))
+    return [(each, similar.get(each.number)) for each in best]
+
+
+def _similar_hit(found: FoundTurn, near: Near | None, text: str, tool: str | None) -> SimilarHit:
+    hit = _hit(found, text, tool)
+    if near is not None and not hit.matches:
+        snippet, _ = turn_text(near.piece, 0).snippet(None, None)
+        hit = hit.model_copy(update={"snippet": snippet})
+    return SimilarHit(**dict(hit), similarity=None if near is None else round(near.similarity, 4))
 
 
 def _decrypted(
