@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from trails.errors import TrailsError
 from trails.model import iris
 from trails.model.validation import DECODING_ERRORS
-from trails.rows import row_codec, row_schema, row_writer, text_index, vector_index
+from trails.rows import row_codec, row_schema, row_writer, text_index, vector_index, vector_tables
 from trails.rows.row_codec import COPY, ODD, Statement, TurnRow
 
 _EXTRA, _MISSING, _ORPHANS = "more rows than it should", "too few rows", "rows that belong to nothing"
@@ -207,8 +207,8 @@ def schema_faults(connection: sqlite3.Connection) -> Iterator[RowFault]:
     )
     with closing(sqlite3.connect(":memory:")) as fresh:
         row_schema.create_tables(fresh)
-        if (model := vector_index.model_of(connection)) is not None:
-            vector_index.start(fresh, model)
+        if (model := vector_tables.model_of(connection)) is not None:
+            vector_tables.start(fresh, model)
         made = set(fresh.execute(objects).fetchall())
     for kind, name, _ in sorted(made ^ set(connection.execute(objects).fetchall())):
         yield RowFault(None, f"the {kind} {name}")

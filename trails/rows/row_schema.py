@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyoxigraph import Literal
 
 from trails.model import iris, validation
-from trails.rows import row_codec, vector_index
+from trails.rows import row_codec, vector_tables
 from trails.rows.turn_text import folded
 from trails.store.log import sqlite
 from trails.usage import EXACT
@@ -121,7 +121,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables that are missing, within the caller's transaction if there is one."""
     for statement in SCHEMA.split(";\n"):
         connection.execute(statement)
-    vector_index.create_tables(connection)
+    vector_tables.create_tables(connection)
 
 
 def _columns() -> Mapping[str, Sequence[str]]:
@@ -138,7 +138,7 @@ def has_all_tables(connection: sqlite3.Connection) -> bool:
 
 def drop_tables(connection: sqlite3.Connection) -> None:
     """Remove all rows with their tables, as far as they are there, within the caller's transaction."""
-    vector_index.drop_tables(connection)
+    vector_tables.drop_tables(connection)
     shards = "SELECT name FROM sqlite_master WHERE name GLOB 'texts_[0-9]*' AND sql LIKE 'CREATE VIRTUAL TABLE%'"
     for table in [*(name for (name,) in connection.execute(shards).fetchall()), *_TABLES]:
         connection.execute(f"DROP TABLE IF EXISTS {table}")

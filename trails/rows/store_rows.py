@@ -14,9 +14,10 @@ from trails.display.progress import Progress, made_anew
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.model.validation import DECODING_ERRORS
 from trails.rdf import vocab
-from trails.rows import row_schema, row_writer, text_index, vector_index
+from trails.rows import row_schema, row_writer, text_index, vector_index, vector_tables
 from trails.rows.embedding import Embedder
-from trails.rows.vector_index import Model, VectorIndex
+from trails.rows.vector_index import VectorIndex
+from trails.rows.vector_tables import Model
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.index.historical_store import PastStore
@@ -282,11 +283,11 @@ class StoreRows:
         if home is None:
             return False
         with self.reading() as connection:
-            model = vector_index.model_of(connection)
+            model = vector_tables.model_of(connection)
         if model is None or (model.path, model.digest) != (embedder.path, embedder.digest):
             made_by = Model(embedder.name, embedder.path, embedder.digest, embedder.dimensions)
             with home.deriving() as connection:
-                vector_index.start(connection, made_by)
+                vector_tables.start(connection, made_by)
         done = 0
         while True:
             with self.reading() as connection:
@@ -315,7 +316,7 @@ class StoreRows:
                 f"the vectors of {self._store.location} can be dropped by who may write to it, where it is"
             )
         with self._writable.deriving() as connection:
-            dropped = vector_index.drop(connection)
+            dropped = vector_tables.drop(connection)
         self.erase()
         return dropped
 
