@@ -89,7 +89,7 @@ def file_name(session_id: str) -> str:
     """Return the name of a session's page: the same each time, plain letters, and another for each session.
 
     >>> file_name("../A b"), file_name("../a b")
-    ('a-b-bc8da4b4d3.html', 'a-b-f7e5d0bfd1.html')
+    ('a-b-e3f8e011e4.html', 'a-b-2c2c791a06.html')
     """
     slug = re.sub("[^a-z0-9]+", "-", session_id.lower()).strip("-")[:_SLUG]
     digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
