@@ -356,8 +356,9 @@ def test_a_secret_in_a_session_s_id_is_named_and_never_shown(run: Run, tmp_path:
     file = tmp_path / "s.jsonl"
     file.write_text(_line("a", None, "user", "Plan a trip").replace('"sessionId": "S"', f'"sessionId": "{_GITHUB}"'))
     how = ["--json"] if as_json else []
-    done = run("import", "--final", "--create", str(file), *how)
-    again = run("import", "--final", str(file), *how)
+    listed = [*how, "-v"]
+    done = run("import", "--final", "--create", str(file), *listed)
+    again = run("import", "--final", str(file), *listed)
     found = run("scan", "--all", *how)
     assert found.exit_code == 1
     for shown in (done.output, again.output, found.output):

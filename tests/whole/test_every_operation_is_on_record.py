@@ -405,6 +405,7 @@ OPERATIONS: dict[str, Operation] = {
     "WorkFiles.list": Reads(lambda w: w.plan.files.list()),
     "WorkFiles.history": Reads(lambda w: w.plan.files.history()),
     "WorkFiles.read": Reads(lambda w: w.plan.files.read("a.py"), with_a_file),
+    "WorkFiles.patch": Reads(lambda w: w.plan.files.patch(w.plan.files.history()[0]), with_a_file),
     "WorkFiles.blame": Reads(lambda w: w.plan.files.blame("a.py"), with_a_file),
     "WorkFiles.changes": Reads(lambda w: w.plan.files.changes(w.folder)),
     "WorkFiles.checkout": Reads(lambda w: w.plan.files.checkout(w.folder / "tree"), with_a_file),
