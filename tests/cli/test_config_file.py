@@ -123,6 +123,7 @@ def test_an_alias_stands_for_a_command_with_its_options(config: Path, store: Pat
         ("[command.list]\ntsv = 'yes'", "[command.list] tsv is true or false, not 'yes'"),
         ("[command.list]\nmeta = 'a=b'", "[command.list] meta is a list of texts, not 'a=b'"),
         ("[command.list]\nstore = '/elsewhere'", "there is no [command.list] store"),
+        ("store = '~nobody-of-that-name/x'", "store names the home of a user who is not there"),
         ("store = ", "is no TOML: Invalid value (at end of document)"),
     ],
 )
@@ -202,3 +203,13 @@ def test_the_file_in_the_guide_is_accepted_whole(config: Path) -> None:
     assert shown["inbox events --limit"] == (5, str(config))
     assert shown["alias recent"] == ("list --since 7d", str(config))
     assert len(shown) == 6 + 2 + 1
+
+
+def test_a_config_file_that_is_no_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero"), tmp_path):
+        monkeypatch.setenv("TRAILS_CONFIG", str(path))
+        done = invoke("list", "--store", ":memory:")
+        assert done.exit_code == 2
+        assert f"the config file {path} is no file" in done.stderr

@@ -142,3 +142,26 @@ def test_wrong_turns_groups_and_names_are_refused(memory: Repository, plan: Sess
     memory.create(id="plan~without-nothing-of-4-0").persist()
     with pytest.raises(InvalidInput, match="keeps no such answer; give another name"):
         withhold_turns(plan, 4, model)
+
+
+@pytest.mark.parametrize("score", [lambda text: None, lambda text: "x", lambda text: float("nan")])
+def test_a_score_that_is_no_number_gives_no_verdict(plan: Session, score: Any) -> None:
+    with pytest.raises(InvalidInput, match="`score` returns a number"):
+        withhold_turns(plan, 4, model, repeats=2, score=score)
+
+
+async def late(messages: Sequence[Any]) -> str:
+    return "By train."
+
+
+@pytest.mark.parametrize("answer", [lambda _: None, lambda _: "", lambda _: 5, lambda _: b"x", late])
+def test_an_answer_that_is_no_text_is_an_error_of_that_answer(memory: Repository, plan: Session, answer: Any) -> None:
+    found = withhold_turns(plan, 4, answer, groups=[0], repeats=1)
+    (error,) = found.withheld[0].errors
+    assert "returns a text, and returned" in str(error)
+    assert (found.withheld[0].effect, [record.id for record in memory.list()]) == ("failed", ["plan"])
+
+
+def test_groups_are_several(plan: Session) -> None:
+    with pytest.raises(InvalidInput, match=r"write \[0\]"):
+        withhold_turns(plan, 4, model, groups=0)  # type: ignore[arg-type]

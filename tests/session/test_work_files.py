@@ -187,6 +187,7 @@ PATHS = {
     "a/./b": r"'\.'", "a//b": "empty name",
     "a/": "empty name", "a\\b": "backslash", "a\nb": "control character", "a\0b": "control character", "\udcff": "no UTF-8",
     "x" * 256: "longer", "/".join(["x" * 99] * 50): "longer",
+    "/".join(["d"] * 201): "more than 200 names",
 }  # fmt: skip
 
 

@@ -121,10 +121,17 @@ def config_path() -> Path | None:
     """Return where the config file is, if there is one; None if TRAILS_CONFIG is empty."""
     named = os.environ.get(VARIABLE)
     if named is not None:
-        return Path(named).expanduser() if named else None
+        return _from_home(named, VARIABLE) if named else None
     import platformdirs
 
     return platformdirs.user_config_path("trails", appauthor=False) / "config.toml"
+
+
+def _from_home(path: str, what: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInput(f"{what} names the home of a user who is not there: {path!r}") from None
 
 
 def read(places: Mapping[str, Any], moved: Iterable[str]) -> ConfigFile:
@@ -135,6 +142,8 @@ def read(places: Mapping[str, Any], moved: Iterable[str]) -> ConfigFile:
     """
     path = config_path()
     try:
+        if path is not None and path.exists() and not path.is_file():
+            raise InvalidInput(f"the config file {path} is no file; {VARIABLE} may name another one")
         text = None if path is None else path.read_text("utf-8")
     except FileNotFoundError:
         if VARIABLE in os.environ:
@@ -179,7 +188,7 @@ def _setting(path: Path, name: str, value: Any) -> Any:
     if name == "color" and value not in terminal.WHEN:
         raise InvalidInput(f"{path}: {name} is one of {', '.join(terminal.WHEN)}, not {value!r}")
     if name in ("store", "keys") and "://" not in value:
-        place = Path(value).expanduser()
+        place = _from_home(value, f"{path}: {name}")
         if not place.is_absolute():
             raise InvalidInput(f"{path}: {name} is a whole path, or one that begins with ~, not {value!r}")
         return str(place)

@@ -35,6 +35,8 @@ _TYPE: Final = re.compile(
 MAX_PATH: Final = 4096
 """Bytes of a path in UTF-8, as Linux has it; a name in it has at most 255."""
 _MAX_PART: Final = 255
+_MAX_DEPTH: Final = 200
+"""Folders that a path goes down through at most: what walks a tree goes as deep into itself."""
 
 
 def path_fault(path: str) -> str | None:
@@ -57,6 +59,8 @@ def path_fault(path: str) -> str | None:
         return fault
     if len(path.encode()) > MAX_PATH or any(len(part.encode()) > _MAX_PART for part in parts):
         return f"is longer than {MAX_PATH:,} bytes, or a name in it than {_MAX_PART}"
+    if len(parts) > _MAX_DEPTH:
+        return f"has more than {_MAX_DEPTH} names in it"
     return None
 
 

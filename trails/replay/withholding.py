@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -114,7 +116,8 @@ def withhold_turns(
     interrupted is continued by the same call. An error of `answer` is kept in the result, and that one is asked again next time.
 
     Raises `InvalidInput` for an index without turns before it, one of no earlier turn, a fork of the same id that is no such
-    rerun (give another `name`), and for what `cherry_pick` cannot quote: redacted turns and summaries.
+    rerun (give another `name`), and for what `cherry_pick` cannot quote: redacted turns and summaries, and for a `score` that
+    is no finite number. An answer that is no text is an error of `answer`.
 
     >>> import trails
     >>> with trails.open(":memory:") as store:
@@ -141,7 +144,7 @@ def withhold_turns(
     wanted = [NOTHING, *_whole_groups(shown, range(index) if groups is None else groups)]
     asked = _Asked(session, shown, validation.name(name, "name"), by)
     answers, errors = asked.all(wanted, repeats, answer, workers)
-    scores = {key: score(text) for key, text in answers.items()} if score is not None else {}
+    scores = {key: _number(score(text)) for key, text in answers.items()} if score is not None else {}
 
     def of(group: tuple[int, ...], effect: Effect) -> Withheld:
         keys = [(group, number) for number in range(repeats)]
@@ -159,6 +162,22 @@ def withhold_turns(
     found = [of(group, "failed") for group in wanted[1:]]
     judged = tuple(of(each.turns, _effect(each, baseline, scored=score is not None)) for each in found)
     return Withholding(session.id, index, repeats, baseline, judged)
+
+
+def _no_text(answer: object) -> InvalidInput | None:
+    """Return the error for an answer that is no text; None for a text."""
+    if isinstance(answer, str) and answer:
+        return None
+    if inspect.iscoroutine(answer):
+        answer.close()
+    what = "an empty text" if answer == "" else f"a value of type {type(answer).__name__}"
+    return InvalidInput(f"the function that is asked for an answer returns a text, and returned {what}")
+
+
+def _number(score: object) -> float:
+    if isinstance(score, bool | int | float) and math.isfinite(score):
+        return float(score)
+    raise InvalidInput(f"`score` returns a number that can be compared, and returned {score!r:.80}")
 
 
 def _effect(each: Withheld, baseline: Withheld, *, scored: bool) -> Effect:
@@ -182,6 +201,8 @@ def _whole_groups(turns: Sequence[Turn], groups: Iterable[int | Iterable[int]]) 
                 joined = together[turn.index] | together[asking[result.call_id]]
                 together.update(dict.fromkeys(joined, joined))
     whole: dict[tuple[int, ...], None] = {}
+    if not isinstance(groups, Iterable):
+        raise InvalidInput(f"groups are several: write [{groups!r}]")
     for group in groups:
         indices = [group] if isinstance(group, int) else list(group)
         if not indices or any(type(each) is not int or each not in together for each in indices):
@@ -237,6 +258,8 @@ class _Asked:
     ) -> None:
         """Store an answer, or note the error that there was in its place; an interrupt is raised."""
         error = future.exception()
+        if error is None:
+            error = _no_text(future.result())
         if error is not None:
             if not isinstance(error, Exception):
                 raise error

@@ -17,6 +17,7 @@ from trails.errors import InvalidInput
 from trails.files import as_path, in_words, part_folder
 from trails.model.file_versions import FileChange, path_fault, tree_faults
 
+_TURNING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\..*)?", re.IGNORECASE)
 """Names of devices on Windows (Microsoft, Naming Files, Paths, and Namespaces), with any suffix."""
 _REFUSED: Final = frozenset('<>:"|?*')
@@ -92,6 +93,8 @@ def _name_faults(files: Sequence[FileChange]) -> Iterator[str]:
     seen: dict[str, str] = {}
     told: set[str] = set()
     for change in files:
+        if any(unicodedata.bidirectional(each) in _TURNING for each in change.path):
+            yield f"{change.path!r} has marks in it that turn the direction of writing, so that it looks like another name"
         parts = change.path.split("/")
         for number, part in enumerate(parts, 1):
             if _RESERVED.fullmatch(part.rstrip(" ")) or part[-1] in ". " or not _REFUSED.isdisjoint(part):
@@ -100,7 +103,7 @@ def _name_faults(files: Sequence[FileChange]) -> Iterator[str]:
             other = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path and path not in told:
                 told.add(path)
-                yield f"{path!r} and {other!r} are one name where upper and lower case are the same"
+                yield f"{path!r} and {other!r} are one name where case and the form of accents make no difference"
 
 
 def _link_faults(files: Sequence[FileChange], links: Callable[[FileChange], str]) -> Iterator[str]:
