@@ -30,6 +30,11 @@ _ELSEWHERE: Final = {
     "export": "trails.exchange.file_import.export_session(store, session, format, file) writes one",
     "import_": "trails.exchange.file_import.import_path(store, path) reads files",
     "rerun": "trails.rerun(session, agent) runs an agent again over a session",
+    "branch": "session.fork(at=N) makes a branch, with session = store.load(id)",
+    **dict.fromkeys(
+        ("ablate", "ablation", "counterfactual", "withhold"),
+        "trails.replay.withholding.withhold_turns(session, turn, answer) asks again without single turns",
+    ),
 }
 """What handles do not do themselves, and what does."""
 _REACHED: Final[dict[type, str]] = {}

@@ -83,6 +83,8 @@ MISTAKES = [
     ("store.grep('alps')", r"a Repository has no 'grep' \(did you mean 'search'\?\)"),
     ("store.forks('plan')", r"a Repository has no 'forks' \(did you mean 'branches'\?\)"),
     ("s.search('alps')", r"a Session has no 'search' \(a Repository has 'search': store.search\)"),
+    ("store.branch('x')", r"session.fork\(at=N\) makes a branch"),
+    ("s.counterfactual(3)", "withhold_turns"),
     ("store.lsit()", r"a Repository has no 'lsit' \(did you mean 'list'\?\)"),
     ("store.list('alice')", "takes nothing by position, all else by name"),
     ("store.list(limit=0)", "limit must be 1 to 1000"),
