@@ -198,6 +198,14 @@ def test_a_comparison_prints_its_table(memory: Repository) -> None:
     assert "other        2" in lines[2:]
 
 
+def test_a_comparison_of_arms_prints_their_scores_before_all_else(memory: Repository) -> None:
+    plan = say(memory.create(id="plan", meta={"arm": "base"}), "a", "b")
+    say(plan.fork(at=1, id="other", meta={"arm": "bold"}), "c")
+    memory.score("other", "quality", 0.75)
+    names = str(memory.compare("plan", group_by="meta.arm")).splitlines()[1].split()
+    assert names[:4] == ["group", "meta.arm", "count", "score.quality.mean"]
+
+
 def test_a_record_and_a_summary_show_the_title_first_and_then_whose_they_are_on_one_line(memory: Repository) -> None:
     plan = say(
         memory.create(id="plan", principal="alice", label="trip", meta={"title": "The\x1b Alps"}), "Plan it", "When?"

@@ -298,7 +298,10 @@ class Comparison(Tabular):
         grouped = f" in {len(self.groups)} groups" if self.groups else ""
         what = repr(self.root) if self.root is not None else self.called
         heading = f"<Comparison of {what}: {count(len(self), 'branch')}{grouped}>"
-        return text_table.draw(heading, self.table(groups=True, figures=("mean",)) if self.groups else self.table())
+        if not self.groups:
+            return text_table.draw(heading, self.table())
+        scores_first = self.showing(sorted(self.columns, key=lambda name: not name.startswith("score.")))
+        return text_table.draw(heading, scores_first.table(groups=True, figures=("mean",)))
 
     @html.safe
     def _repr_html_(self) -> str:

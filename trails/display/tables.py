@@ -31,7 +31,8 @@ _MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])
 
 _SYNONYMS: Final = synonyms("""
     fetchall fetchone all rows items results: rows to_dicts; df to_df dataframe pandas: to_pandas; columns names: variables
-    columns; to_json to_dict json: to_dicts to_dict; next: cursor; shape count total: rows table
+    columns; group_by groupby: groups arranged; messages: rows;
+    to_json to_dict json: to_dicts to_dict; next: cursor; shape count total: rows table
 """)
 AS_FRAME: Final = ": to_pandas() gives a data frame, which has columns and all that pandas does with them"
 
