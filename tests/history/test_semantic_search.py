@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -176,6 +178,17 @@ def test_vectors_of_another_model_are_made_anew_and_never_mixed(store: Repositor
         store.search("vehicle", semantic=True)
 
 
+def test_a_view_compares_no_vectors_of_another_model(place: Path, model: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        fill(store)
+        store.maintenance.make_vectors(model)
+    with trails.open(place, read_only=True) as view:
+        [hit] = view.search("vehicle", semantic=make_model(tmp_path / "other", seed=2), limit=1)
+        assert isinstance(hit, SimilarHit)
+        assert (hit.session_id, hit.index, hit.similarity) == ("garage", 0, 1)
+        assert view.info()["vectors"]["model"] == "small"
+
+
 def test_nothing_is_fetched_and_what_is_missing_is_named(
     memory: Repository, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +325,21 @@ def test_vectors_are_made_again_after_the_rows_are(store: Repository, model: Pat
     assert report.ok, report.findings
 
 
+def test_verify_finds_a_vector_whose_text_is_gone(place: Path, model: Path) -> None:
+    with trails.open(place, create=True) as store:
+        fill(store)
+        store.maintenance.make_vectors(model)
+        assert store.verify().ok
+        store.redact("garage", 2)
+        with store.workspace.rows.reading() as rows:
+            (number,) = rows.execute("SELECT number FROM turns WHERE text = ''").fetchone()
+    with closing(sqlite3.connect(place / "trails.db")) as connection, connection:
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (number, vector_of(model, TOLD)))
+    with trails.open(place) as store:
+        [finding] = store.verify().findings
+        assert (finding.code, "vectors.turn" in finding.message) == ("rows-differ", True)
+
+
 # --- several processes, other homes
 
 _WRITER: Final = """
@@ -387,7 +415,7 @@ def recall(store: Repository, asked: list[tuple[str, str, int]], **how: Any) -> 
     return sum(found) / len(found)
 
 
-def test_questions_that_share_no_words_with_their_turn_find_it(memory: Repository) -> None:
+def test_questions_in_other_words_find_their_turn(memory: Repository) -> None:
     pytest.importorskip("wordllama")
     asked = put_questions(memory)
     assert len(asked) == 80
