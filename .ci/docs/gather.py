@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 import trails
 from trails import errors
-from trails.cli.help import PAGES, TUTORIALS, error_pages
+from trails.cli.help import PAGES, TUTORIALS, GuidePage, error_pages
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GUIDE: Final = "trails/guide"
@@ -157,17 +156,10 @@ def as_table(diagram: str) -> str:
 # --- for models
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(GuidePage):
     """A page as Markdown: where it stands on the site, and its text."""
 
-    name: str
-    text: str
-
-    @property
-    def title(self) -> str:
-        """The heading of the page."""
-        return self.text.split("\n", 1)[0].removeprefix("# ")
+    __slots__ = ()
 
     @property
     def summary(self) -> str:

@@ -64,13 +64,21 @@ def test_the_source_distribution_is_the_checkout(distributed: set[str]) -> None:
     assert distributed == {name for name in found if (ROOT / name).exists()} | {"PKG-INFO"}
 
 
-def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of these sources."""
     if not (ROOT / "trails").is_dir():
         pytest.skip("the sources are not beside these tests")
     if os.environ.get("CI"):
         import_module("hatchling")  # CI must have it
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="the build backend is not installed")
-    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    (path,) = wheel.WheelBuilder(str(ROOT)).build(
+        directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
+    )
+    return Path(path)
+
+
+def test_the_wheel_has_every_page_of_the_guide_and_every_query(built: Path) -> None:
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
     pages = {f"trails/guide/{page}.md" for page in (*PAGES, *TUTORIALS, *error_pages())}
@@ -97,13 +105,7 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     assert served == own
 
 
-def test_the_wheel_says_what_it_is_and_has_the_licences_of_what_it_contains(tmp_path: Path) -> None:
-    if not (ROOT / "trails").is_dir():
-        pytest.skip("the sources are not beside these tests")
-    if os.environ.get("CI"):
-        import_module("hatchling")  # CI must have it
-    wheel = pytest.importorskip("hatchling.builders.wheel", reason="the build backend is not installed")
-    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+def test_the_wheel_says_what_it_is_and_has_the_licences_of_what_it_contains(built: Path) -> None:
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
         (metadata,) = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
