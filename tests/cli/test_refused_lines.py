@@ -131,6 +131,7 @@ LINES = (
     ("doctor now", "it is used as `trails doctor`"),
     ("blame README.md:1", "no session has a file 'README.md' on record"),
     ("push plan --to nowhere", "(`trails init --store` makes one)"),
+    ("files plan nosuch.py", "has no file 'nosuch.py' then"),
     ("list --format json", "did you mean '--json'?"),
     ("--store k.pub list", "is a file, not a Trails store; name a folder"),
     ("--store nosuch list", "`trails init` makes one"),

@@ -180,7 +180,7 @@ def test_a_file_that_is_not_kept_is_told_before_anything_is_written(memory: Repo
     plan = written(memory, {"a.py": b"x"}, {"b.py": b"y"})
     memory.redact("plan", 0)
     plan = memory.load("plan")
-    with pytest.raises(InvalidInput, match=r"1 files is not kept \('a\.py'\)"):
+    with pytest.raises(InvalidInput, match=r"1 file is not kept \('a\.py'\)"):
         plan.files.checkout(tmp_path / "out")
     assert left(tmp_path) == []
     found = plan.files.checkout(tmp_path / "out", partial=True)

@@ -119,7 +119,9 @@ def _check_plot(kind: str, options: Mapping[str, Any]) -> None:
         if value is not None and name not in allowed:
             raise InvalidInput(f"a plot of kind {kind!r} takes no {name!r}; it takes: {', '.join(allowed)}")
     if kind == "scatter" and options.get("against") is None:
-        raise InvalidInput("a scatter needs a second column of numbers; name it: against='tokens', for instance")
+        raise InvalidInput(
+            "a scatter needs a second column of numbers; name it: against='tokens', for instance, or --against"
+        )
 
 
 Names = str | Sequence[str] | None
@@ -455,7 +457,9 @@ class Comparison(Tabular):
 
     def _some_groups(self) -> None:
         if not self.groups:
-            raise InvalidInput("the comparison has no groups; give the columns to group by (group_by)")
+            raise InvalidInput(
+                "the comparison has no groups; give the columns to group by: group_by='meta.arm', for instance, or --group-by"
+            )
 
     def showing(self, columns: str | Sequence[str]) -> Comparison:
         """Return the same rows in the same order and groups with other columns shown; `InvalidInput` for an unknown one."""

@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from trails.display.terminal_text import count
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
@@ -127,8 +128,9 @@ class WorkFiles(Handle, public=True):
         kept = [each for each in files if each.is_kept]
         missing = tuple(each.path for each in files if not each.is_kept)
         if missing and not partial:
+            named = ", ".join(map(repr, missing[:5]))
             raise InvalidInput(
-                f"the content of {len(missing)} files is not kept ({', '.join(map(repr, missing[:5]))}): they were too large, or "
+                f"the content of {count(len(missing), 'file')} is not kept ({named}): they were too large, or "
                 "redacted; say partial=True (--partial) to have the others. Nothing was written"
             )
         tree_writer.check_tree(kept, lambda link: os.fsdecode(self._read(link)), trusted=trusted)

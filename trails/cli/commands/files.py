@@ -36,6 +36,10 @@ def list_files(*, ref: str, path: str | None, is_history: bool, is_patch: bool) 
         files = store.load(place.session_id).files
         found = files.history(path, place.end) if is_history or is_patch else files.list(place.end)
         found = [each for each in found if path in (None, each.path)]
+        if path is not None and not found:
+            raise InvalidInput(
+                f"session {place.session_id!r} has no file {path!r} then; without PATH, all that it has are listed"
+            )
         patches = {id(each): files.patch(each) for each in found} if is_patch else {}
     empty = "there are no such files; `trails append --files` and `trails watch --files` record them"
     if is_patch:
