@@ -769,6 +769,7 @@ def test_of_the_catalogue_those_queries_are_refused_that_look_into_texts(memory:
         "sessions-by-meta",
         "search-text",
         "shared-turns",  # counts their characters
+        "withheld-turns",  # in metadata of forks
     }
 
 
