@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped] # its stubs are a package of their own
 import pytest
 
 from tests.support.commands import Run, ok

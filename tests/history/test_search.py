@@ -101,7 +101,8 @@ def test_a_search_finds_all_that_a_model_generated_but_needs_more_than_a_project
     projects: Repository,
 ) -> None:
     assert places(projects.search(model="m-0")) == [("b", 1)]
-    for asked in ({"project": "parser"}, {"since": "7d"}):
+    alone: tuple[dict[str, Any], ...] = ({"project": "parser"}, {"since": "7d"})
+    for asked in alone:
         with pytest.raises(InvalidInput, match="a search needs a text, a tool, a role, an author or a model"):
             projects.search(**asked)
     with pytest.raises(InvalidInput, match="since: 'soon' is no time"):

@@ -103,7 +103,7 @@ ATTACKS: dict[str, list[FileVersion]] = {
     "git's folder as a stream of NTFS": [FileVersion(path=".git::$INDEX_ALLOCATION/config", data=b"x")],
 }  # fmt: skip
 DOUBTFUL: dict[str, list[FileVersion]] = {
-    "a name that is turned around": {"a\u202egnp.py": b"x"},
+    "a name that is turned around": [FileVersion(path="a\u202egnp.py", data=b"x")],
     "two names that differ in case": [FileVersion(path="README", data=b"1"), FileVersion(path="readme", data=b"2")],
     "two folders that differ in case": [FileVersion(path="A/x", data=b"1"), FileVersion(path="a/y", data=b"2")],
     "two forms of one letter": [FileVersion(path="\u00e9", data=b"1"), FileVersion(path="e\u0301", data=b"2")],

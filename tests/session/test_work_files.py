@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyoxigraph import Literal
 
 import trails
 from tests.history.test_encryption import HeldKeys
@@ -156,8 +157,8 @@ def test_verify_names_the_turn_whose_file_was_altered(memory: Repository) -> Non
     (quad,) = [
         q
         for q in memory.store.quads((None, vocab.PAYLOAD_NAME, None, None))
-        if q.object.value == "src/a.py" and "/1-" in q.subject.value
-    ]  # type: ignore[union-attr]
+        if q.object == Literal("src/a.py") and "/1-" in str(q.subject)
+    ]
     memory.store.commit(Change(remove=[quad]))
     assert "digest-mismatch" in {finding.code for finding in memory.verify().findings}
 
