@@ -138,6 +138,14 @@ def check_harmless(text: str) -> None:
     assert words(text) - words(seen) == set()
 
 
+@pytest.mark.parametrize("before", ["", "> ", "  "])
+def test_a_row_with_more_cells_than_its_table_is_shown_as_it_is(before: str) -> None:
+    rows = ["| a | b |", "|---|---|", "| c | d |"]
+    assert "<td>d</td>" in (render("\n".join(f"{before}{row}" for row in rows)) or "")
+    for more in ("| c | d | lost |", "c | d | d", "| c \\| x | d | lost"):
+        assert render("\n".join(f"{before}{row}" for row in [*rows, more])) is None
+
+
 def words(text: str) -> set[str]:
     """The characters of a text that are no marks of Markdown."""
     return set(re.findall(r"[^\W_]", text))

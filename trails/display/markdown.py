@@ -25,6 +25,7 @@ _MARK: Final = re.compile(
     r"[*_`#~\[|>\\]|^(?:[ \t]*(?:[-+]|\d{1,9}[.)])[ \t]|[ ]{0,3}[-=]+[ \t]*$| {4}| {0,3}\t)", re.MULTILINE
 )
 """What a text has that Markdown would show in another way."""
+_WORD: Final = re.compile(r"[^\W_]")
 _DEEPEST: Final = 40
 """Lists and quotes within each other; the parser drops what stands deeper, so that such a text is not parsed."""
 _LINK: Final = re.compile("https?://|mailto:", re.IGNORECASE)
@@ -58,11 +59,28 @@ def render(text: str) -> Markup | None:
     if len(text) > MOST or not _MARK.search(text) or not is_installed():
         return None
     parser, cleaner = _tools()
-    tokens = parser.parse(clean(text))
-    if any(token.level >= _DEEPEST - 1 for token in tokens):
+    shown = clean(text)
+    tokens = parser.parse(shown)
+    if any(token.level >= _DEEPEST - 1 for token in tokens) or _loses_cells(shown.split("\n"), tokens):
         return None
     made = cleaner.clean(parser.renderer.render(tokens, parser.options, {}))
     return Markup(made.translate(HARMLESS))  # noqa: S704 - cleaned; an address may have named a control character
+
+
+def _loses_cells(lines: Sequence[str], tokens: Sequence[Any]) -> bool:
+    """Tell whether a row of a table has more cells than its head: Markdown drops them (GitHub's specification, 4.10)."""
+    line, cells, is_body = "", list[str](), False
+    for token in tokens:
+        match token.type:
+            case "tbody_open" | "tbody_close":
+                is_body = token.type == "tbody_open"
+            case "tr_open":
+                line, cells = lines[token.map[0]], []
+            case "inline":
+                cells.append(token.content)
+            case "tr_close" if is_body and _WORD.findall("".join(cells)) != _WORD.findall(line):
+                return True
+    return False
 
 
 @cache
