@@ -32,7 +32,7 @@ settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
 STORE_KINDS = ("memory", "disk")
 
-SAMPLE = 4
+SAMPLE = 3
 """The sets of parameters of a test that `make test` tries, unless the test is marked `sample(n)`."""
 
 _IN_MEMORY = Path("/dev/shm")

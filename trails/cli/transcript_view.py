@@ -26,6 +26,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from trails.cli.terminal import COLOUR, clean_csv, colours, echo_tsv, escaped, note, to_json
+from trails.display.markdown import loses_cells
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
 from trails.display.terminal_text import cells, clean, count, one_line, shorten
@@ -407,9 +408,11 @@ def markdown_lines(console: Console, text: str) -> list[Text]:
     from rich.markdown import Markdown
 
     made = Markdown("", code_theme="ansi_dark", hyperlinks=False)
-    made.parsed = (
-        MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image").parse(text)
-    )
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    parser.disable(["image", "reference", "entity"])  # they hide text
+    made.parsed = parser.parse(text)
+    if loses_cells(text, made.parsed):
+        made.parsed = parser.disable("table").parse(text)
     for token in made.parsed:
         for child in token.children or ():
             child.type = "hardbreak" if child.type == "softbreak" else child.type

@@ -61,14 +61,15 @@ def render(text: str) -> Markup | None:
     parser, cleaner = _tools()
     shown = clean(text)
     tokens = parser.parse(shown)
-    if any(token.level >= _DEEPEST - 1 for token in tokens) or _loses_cells(shown.split("\n"), tokens):
+    if any(token.level >= _DEEPEST - 1 for token in tokens) or loses_cells(shown, tokens):
         return None
     made = cleaner.clean(parser.renderer.render(tokens, parser.options, {}))
     return Markup(made.translate(HARMLESS))  # noqa: S704 - cleaned; an address may have named a control character
 
 
-def _loses_cells(lines: Sequence[str], tokens: Sequence[Any]) -> bool:
+def loses_cells(text: str, tokens: Sequence[Any]) -> bool:
     """Tell whether a row of a table has more cells than its head: Markdown drops them (GitHub's specification, 4.10)."""
+    lines = re.split(r"\r\n?|\n", text)
     line, cells, is_body = "", list[str](), False
     for token in tokens:
         match token.type:
