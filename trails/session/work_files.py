@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trails.display.terminal_text import count
@@ -75,7 +77,8 @@ class WorkFiles(Handle, public=True):
         Raises `InvalidInput` where there is no such file then, or its content is not kept, and `IntegrityError` for content
         that was altered.
         """
-        found = next((each for each in self.list(at) if each.path == file_versions.check_path(path)), None)
+        wanted = file_versions.check_path(path)
+        found = next((each for each in self.list(at) if each.path == wanted), None)
         if found is None:
             raise InvalidInput(
                 f"session {self._worktree.id!r} has no file {path!r} then; `trails files` lists those it has"
@@ -104,9 +107,10 @@ class WorkFiles(Handle, public=True):
         from trails.session.work_folder import MAX_BYTES, WorkFolder  # noqa: PLC0415 - few sessions record a folder
 
         limit = MAX_BYTES if max_bytes is None else validation.index(max_bytes, "max_bytes")
-        files = self.list()
-        is_outside = not self._changes(None) if outside is None else validation.flag(outside, "outside")
-        return WorkFolder(as_path(folder, "the folder of the work"), limit).changes(files, outside=is_outside)
+        recorded = self._changes(None)
+        is_outside = not recorded if outside is None else validation.flag(outside, "outside")
+        work = WorkFolder(as_path(folder, "the folder of the work"), limit)
+        return work.changes(file_versions.files_after(recorded), outside=is_outside)
 
     def checkout(
         self, folder: str | os.PathLike[str], at: int | None = None, *, partial: bool = False, trusted: bool = False
@@ -150,8 +154,7 @@ class WorkFiles(Handle, public=True):
         ...     [(line.text, line.index) for line in s.files.blame("a.py")]
         [('x = 1', 0), ('y = 3', 1)]
         """
-        lines = file_blame.blame_lines(self.history(path, at), self._read)
-        return file_blame.described(lines, lambda index: self._worktree.turns[index])
+        return blame_versions(self._worktree, self.history(path, at))
 
     def _changes(self, at: int | None) -> _Changes:
         tree = self._worktree
@@ -163,11 +166,39 @@ class WorkFiles(Handle, public=True):
         return [*file_versions.file_changes(tree.turns[:end], tree.payload, encrypted=encrypted)]
 
     def _read(self, change: FileChange) -> bytes:
-        if not change.is_kept:
-            raise InvalidInput(f"the content of {change.path!r} is not kept: it was too large, or redacted")
-        data = self._worktree.payload(change.payload)
-        if hashlib.sha256(data).hexdigest() != change.after:
-            raise IntegrityError(
-                f"{change.path!r} was altered: its content does not have its digest; restore from a backup"
-            )
-        return data
+        return read_content(self._worktree, change)
+
+
+def read_content(tree: Worktree, change: FileChange) -> bytes:
+    """Return the content of a file as a change left it.
+
+    Raises `InvalidInput` where it is not kept, and `IntegrityError` where it was altered.
+    """
+    if not change.is_kept:
+        raise InvalidInput(f"the content of {change.path!r} is not kept: it was too large, or redacted")
+    data = tree.payload(change.payload)
+    if hashlib.sha256(data).hexdigest() != change.after:
+        raise IntegrityError(
+            f"{change.path!r} was altered: its content does not have its digest; restore from a backup"
+        )
+    return data
+
+
+def versions_by_path(changes: Iterable[FileChange]) -> dict[str, list[FileChange]]:
+    """Return the changes of each file, in their order: of many files, those of all are read once."""
+    versions: dict[str, list[FileChange]] = {}
+    for change in changes:
+        versions.setdefault(change.path, []).append(change)
+    return versions
+
+
+def blame_versions(tree: Worktree, versions: Sequence[FileChange]) -> list[LineBlame]:
+    """Return which turn wrote each line of a file, given all of its changes; raises as `WorkFiles.blame` does."""
+    lines = file_blame.blame_lines(versions, partial(read_content, tree))
+    return file_blame.described(lines, lambda index: tree.turns[index])
+
+
+def patches(tree: Worktree, changes: Sequence[FileChange]) -> list[str]:
+    """Return a patch of each change, given all changes of their files: as `WorkFiles.patch`, for many."""
+    versions = versions_by_path(changes)
+    return [file_blame.unified_patch(change, versions[change.path], partial(read_content, tree)) for change in changes]

@@ -31,22 +31,24 @@ def list_files(*, ref: str, path: str | None, is_history: bool, is_patch: bool) 
     as they were then. The column "by" is empty where no turn is known to have done it. PATH is one of the files, as it is
     listed. `trails checkout` writes them.
     """
+    from trails.session.work_files import patches
+
     with cli.open_store(reading=True) as store:
         place = cli.place_of(store, ref)
-        files = store.load(place.session_id).files
-        found = files.history(path, place.end) if is_history or is_patch else files.list(place.end)
-        found = [each for each in found if path in (None, each.path)]
+        session = store.load(place.session_id)
+        if is_history or is_patch:
+            found = session.files.history(path, place.end)
+        else:
+            found = [each for each in session.files.list(place.end) if path in (None, each.path)]
         if path is not None and not found:
             raise InvalidInput(
                 f"session {place.session_id!r} has no file {path!r} then; without PATH, all that it has are listed"
             )
-        patches = {id(each): files.patch(each) for each in found} if is_patch else {}
+        texts = patches(session.worktree, found) if is_patch else []
     empty = "there are no such files; `trails append --files` and `trails watch --files` record them"
     if is_patch:
-        value = [{**each.to_dict(), "patch": patches[id(each)]} for each in found]
-        cli.answer(
-            {"session": place.session_id, "files": value}, "".join(patches.values()).rstrip("\n") or None, empty=empty
-        )
+        value = [{**each.to_dict(), "patch": text} for each, text in zip(found, texts, strict=True)]
+        cli.answer({"session": place.session_id, "files": value}, "".join(texts).rstrip("\n") or None, empty=empty)
         return
     draw = cli.table("turn,by,mode,bytes,sha256,path", _file_row, fold=("path",), right=("turn", "bytes"))
     cli.answer_list("files", found, draw, empty, session=place.session_id)

@@ -22,6 +22,7 @@ from trails.model import iris
 from trails.model.values import Turn
 from trails.session import Repository, Session
 from trails.session.file_blame import LineBlame
+from trails.session.work_files import blame_versions, versions_by_path
 
 FORMAT: Final = "agent-trace"
 VERSION: Final = "0.1"
@@ -39,9 +40,10 @@ def export(repository: Repository, session_id: str, out: BinaryIO) -> SessionExp
     session = repository.load(session_id)
     lost = Counter[str]()
     files = []
+    versions = versions_by_path(session.files.history())
     for change in session.files.list():
         try:
-            lines = session.files.blame(change.path)
+            lines = blame_versions(session.worktree, versions[change.path])
         except InvalidInput:  # it has no lines, or they are not kept
             lost[change.path] += 1
             continue
