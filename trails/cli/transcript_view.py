@@ -26,7 +26,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from trails.cli.terminal import COLOUR, clean_csv, colours, echo_tsv, escaped, note, to_json
-from trails.display.markdown import loses_cells
+from trails.display import markdown
 from trails.display.progress import DRAWN, moving
 from trails.display.tables import inert
 from trails.display.terminal_text import cells, clean, count, one_line, shorten
@@ -55,8 +55,6 @@ _SHORT_LINES: Final = 12
 _MOST_FILES: Final = 8
 _LONGEST: Final = 2000
 """Characters of a line that is shown whole in a pipe, where no line is wrapped."""
-PARSED: Final = 50_000
-"""Characters of the longest text that is read as Markdown."""
 _GUTTER: Final = "│ "
 """What stands before each line of a thought."""
 _INDENT: Final = "     "
@@ -381,7 +379,7 @@ def _print_parts(console: Console, parts: Iterable[Part], *, full: bool) -> None
     for part in parts:
         indent = Text(_INDENT) + Text(part.gutter, style=part.style)
         text = clean(part.text).rstrip("\n")
-        is_markdown = part.is_prose and console.file.isatty() and len(text) <= PARSED
+        is_markdown = part.is_prose and console.file.isatty() and len(text) <= markdown.MOST
         lines: Sequence[Text | str] = markdown_lines(console, text) if is_markdown else text.split("\n")
         room, shown = math.inf if full else _SHORT_LINES, 0
         for number, line in enumerate(lines):
@@ -404,14 +402,12 @@ def _note_more(console: Console, number: int, what: str) -> None:
 
 def markdown_lines(console: Console, text: str) -> list[Text]:
     """Return Markdown as lines for a terminal. Line ends, addresses and HTML stay as they were written."""
-    from markdown_it import MarkdownIt
     from rich.markdown import Markdown
 
     made = Markdown("", code_theme="ansi_dark", hyperlinks=False)
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-    parser.disable(["image", "reference", "entity"])  # they hide text
+    parser = markdown.new_parser().disable("image")  # rich shows nothing of it
     made.parsed = parser.parse(text)
-    if loses_cells(text, made.parsed):
+    if markdown.loses_cells(text, made.parsed):
         made.parsed = parser.disable("table").parse(text)
     for token in made.parsed:
         for child in token.children or ():

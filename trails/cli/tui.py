@@ -27,6 +27,7 @@ from textual.widgets.option_list import Option
 import trails
 from trails.cli import diff_formats, transcript_view
 from trails.cli.options import ago
+from trails.display import markdown
 from trails.display.terminal_text import clean, count, one_line, shorten
 from trails.errors import TrailsError
 
@@ -58,7 +59,7 @@ def draw_turn(turn: trails.Turn, session_id: str, width: int, *, whole: bool) ->
         if is_thought and not whole:
             text = f"thoughts, {count(len(text.split()), 'word')}: {shorten(text, 45)}"
         lines: Sequence[Text | str] = text.split("\n")
-        if part.is_prose and len(text) <= transcript_view.PARSED:
+        if part.is_prose and len(text) <= markdown.MOST:
             lines = transcript_view.markdown_lines(console, text)
         kept = lines if whole else [line[:_CUT] for line in lines[:_FOLD]]
         body = [line if isinstance(line, Text) else Text(line, style=part.style) for line in kept]

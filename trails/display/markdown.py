@@ -67,6 +67,12 @@ def render(text: str) -> Markup | None:
     return Markup(made.translate(HARMLESS))  # noqa: S704 - cleaned; an address may have named a control character
 
 
+def new_parser(**options: Any) -> Any:
+    """Return a parser of CommonMark with tables that hides no text: of link definitions, entities and HTML, all is shown."""
+    made = import_module("markdown_it").MarkdownIt("commonmark", {"html": False, **options})
+    return made.enable(["table", "strikethrough"]).disable(["reference", "entity"])
+
+
 def loses_cells(text: str, tokens: Sequence[Any]) -> bool:
     """Tell whether a row of a table has more cells than its head: Markdown drops them (GitHub's specification, 4.10)."""
     lines = re.split(r"\r\n?|\n", text)
@@ -97,9 +103,7 @@ def is_installed() -> bool:
 @cache
 def _tools() -> tuple[Any, Any]:
     """Return what parses and renders Markdown, and what cleans the HTML that comes of it."""
-    markdown_it, nh3 = import_module("markdown_it"), import_module("nh3")
-    parser = markdown_it.MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _DEEPEST})
-    parser.enable(["table", "strikethrough"]).disable(["reference", "entity"])  # they hide text
+    nh3, parser = import_module("nh3"), new_parser(breaks=True, maxNesting=_DEEPEST)
     parser.validateLink = lambda address: _LINK.match(address) is not None  # another one stays as it was written
     rules: Mapping[str, Callable[..., str]] = {
         "image": _image,
