@@ -218,9 +218,9 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
     as its owner, who can write that down.
     """
     try:
-        store = open_at(store_location() or "", create=create, reading=reading, recorded=recorded)
+        store = _open(store_location() or "", create=create, reading=reading, recorded=recorded)
     except InvalidInput as error:
-        problem = error.message.replace(" (create=True)", "")
+        problem = error.message.replace(f" {_IN_PYTHON}", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
         raise InvalidInput(f"{problem} (--store PATH or TRAILS_STORE names the store, {makes})") from error
@@ -254,6 +254,19 @@ def place_of(store: trails.Repository, ref: str) -> Any:
 
 def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> trails.Repository:
     """Open the store at a location that a command was given beside its own; all else is as for `open_store`."""
+    try:
+        return _open(place, create=create, reading=reading, recorded=recorded)
+    except InvalidInput as error:
+        if _IN_PYTHON not in error.message:
+            raise
+        raise InvalidInput(error.message.replace(_IN_PYTHON, "(`trails init --store` makes one)")) from error
+
+
+_IN_PYTHON: Final = "(create=True)"
+"""How errors say that a store is made in a program."""
+
+
+def _open(place: str, *, create: bool, reading: bool, recorded: bool) -> trails.Repository:
     from trails.history import import_records
     from trails.opening import open_to_read
 

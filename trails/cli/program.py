@@ -313,8 +313,7 @@ def _failure(error: Exception) -> int:
             where = f"{error.filename}: " if error.filename else ""
             message = f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk"
         case _:
-            message = str(error).replace("(create=True)", "(`trails init --store` makes one)")
-            code = 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
+            message, code = str(error), 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
     with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
         click.echo(f"error: {one_line(message)}", err=True)
     return code
