@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,6 +154,8 @@ def read(places: Mapping[str, Any], moved: Iterable[str]) -> ConfigFile:
         ) from None
     if path is None or text is None:
         return ConfigFile(path)
+    import tomllib  # most runs have no file to read
+
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
